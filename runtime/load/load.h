@@ -1,0 +1,73 @@
+// Loading: what a rank trains on in one step, made ahead of it on other threads.
+//
+//   order -> features (gathered once per window) -> packing -> plan -> decode and collate own micro-batches -> StepWork
+//
+// Samples never travel between ranks: every rank knows the whole plan and loads exactly what it was given.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/exchange.h"
+#include "config/job.h"
+#include "lf/plugin_api/model.h"
+
+namespace lf {
+
+// Where the run is in the data: all of it. Equal on every rank; saved in checkpoints.
+struct DataPosition {
+  uint64_t samples_seen = 0;  // index into the endless global order (epoch = samples_seen / data set size)
+  uint64_t bad_samples = 0, long_samples = 0, cut_samples = 0;
+};
+
+// Columns of one micro-batch as lf_model_api.collate made them; released on destruction. Move only.
+struct MicroBatch {
+  MicroBatch() = default;
+  MicroBatch(MicroBatch&&) noexcept;
+  MicroBatch& operator=(MicroBatch&&) noexcept;
+  ~MicroBatch();
+
+  std::vector<lf_named_tensor> columns;
+  uint32_t n_samples = 0;
+  std::vector<uint32_t> atoms;               // per component; 0: the component does not run
+  std::vector<std::vector<double>> features; // per component: atoms x n_features, row-major
+  int64_t rows = 0;                          // of the last component: tokens
+  double loss_weight = 0;                    // supervised tokens
+  std::vector<uint64_t> sample_ids;
+};
+
+struct StepWork {
+  int64_t step = 0;
+  std::vector<MicroBatch> micro_batches;  // of this rank, in order
+  double global_loss_weight = 0;          // of all ranks and micro-batches: what the loss sum is divided by
+  int64_t global_rows = 0, global_samples = 0;
+  DataPosition after;                     // the position once this step is committed
+  double wait_seconds = 0;                // how long next() had to wait: exposed loading time
+};
+
+struct LoaderInputs {
+  const JobConfig* config = nullptr;
+  const lf_host* host = nullptr;          // lends lf.media/1
+  const lf_model_api* api = nullptr;      // the family; called on loader threads
+  lf_model model = nullptr;
+  Exchange* exchange = nullptr;           // own group of the loader; used on its thread only
+  int64_t first_step = 0, last_step = 0;  // [first, last)
+  DataPosition position;
+};
+
+// Threads run from construction to destruction. next() returns steps in order and throws what a loader thread threw;
+// every rank throws at the same step where the cause is common (too many bad samples).
+class Loader {
+ public:
+  explicit Loader(LoaderInputs inputs);
+  ~Loader();
+  StepWork next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lf

@@ -1,0 +1,240 @@
+#include "model/description.h"
+
+#include <fmt/ranges.h>
+
+#include <numeric>
+
+#include "core/error.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf {
+namespace {
+
+Exit exit_of(int32_t code) {
+  switch (code) {
+    case LF_E_INVALID:
+    case LF_E_UNSUPPORTED: return Exit::kConfig;
+    case LF_E_DATA: return Exit::kBadData;
+    default: return Exit::kBug;
+  }
+}
+
+class Reader {
+ public:
+  Reader(const lf_model_api* api, lf_model model, const std::string& id) : api_(api), model_(model), id_(id) {}
+
+  Description read() {
+    Description description;
+    std::vector<lf_component> raw = list<lf_component>(api_->components, "components");
+    if (raw.empty()) wrong("describes no component");
+    for (uint32_t c = 0; c < raw.size(); ++c) description.components.push_back(component(c, raw[c], description));
+    if (LF_HAS(api_, edges))
+      for (const lf_edge& edge : list<lf_edge>(api_->edges, "edges")) {
+        if (edge.from >= edge.to || edge.to >= raw.size() || edge.to_unit >= raw[edge.to].n_units)
+          wrong(fmt::format("edge {} does not lead to a later component", sdk::view(edge.name)));
+        description.edges.push_back(
+            Edge{std::string(sdk::view(edge.name)), edge.from, edge.to, edge.to_unit, edge.port.columns});
+      }
+    if (LF_HAS(api_, outputs))
+      for (const lf_port& port : list<lf_port>(api_->outputs, "outputs"))
+        description.outputs.push_back(Output{std::string(sdk::view(port.name)), port.columns});
+    if (LF_HAS(api_, aux_names))
+      description.aux_names = names([&](lf_sink sink, lf_err* err) { return api_->aux_names(model_, sink, err); });
+    return description;
+  }
+
+ private:
+  [[noreturn]] void wrong(const std::string& what) const {
+    fail(Exit::kBug, "model plugin {}: {}; `lfrun plugins verify` says more", id_, what);
+  }
+  void require(int32_t code, const lf_err& err, const char* what) const {
+    if (code != LF_OK) fail(exit_of(code), "model plugin {}: {}: {}", id_, what, err.message);
+  }
+
+  template <typename T, typename Function>
+  std::vector<T> list(Function function, const char* what) const {
+    lf_err err = sdk::make_err();
+    uint32_t n = 0;
+    require(function(model_, nullptr, 0, &n, &err), err, what);
+    std::vector<T> items(n, sdk::with_header<T>());
+    require(function(model_, items.data(), n, &n, &err), err, what);
+    if (n != items.size()) wrong(fmt::format("{} changed between two calls", what));
+    return items;
+  }
+
+  template <typename Function>
+  std::vector<std::string> names(Function function) const {
+    std::string text;
+    lf_err err = sdk::make_err();
+    require(function(sdk::string_sink(text), &err), err, "names");
+    std::vector<std::string> found;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\0', at);
+      if (end == text.npos) wrong("a list of names does not end with a NUL");
+      found.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return found;
+  }
+
+  Component component(uint32_t c, const lf_component& raw, const Description& earlier) const {
+    Component component;
+    component.name = sdk::view(raw.name);
+    component.n_units = raw.n_units;
+    component.rows = raw.rows;
+    component.features =
+        names([&](lf_sink sink, lf_err* err) { return api_->feature_names(model_, c, sink, err); });
+    if (component.features.size() != raw.n_features || component.features.empty())
+      wrong(fmt::format("component {} states {} features and names {}", component.name, raw.n_features,
+                        component.features.size()));
+    uint32_t unit = 0;
+    for (uint32_t i = 0; i < raw.n_params; ++i) {
+      Parameter parameter = this->parameter(c, i);
+      if (parameter.unit < unit || parameter.unit >= raw.n_units)
+        wrong(fmt::format("parameter {} is out of the order of units", parameter.info.name));
+      unit = parameter.unit;
+      if (parameter.tied()) check_tied(parameter, component, c, earlier);
+      component.parameters.push_back(std::move(parameter));
+    }
+    return component;
+  }
+
+  void check_tied(Parameter& parameter, const Component& own, uint32_t c, const Description& earlier) const {
+    const auto to = static_cast<uint32_t>(parameter.tied_component);
+    const std::vector<Parameter>* table =
+        to == c ? &own.parameters : to < earlier.components.size() ? &earlier.components[to].parameters : nullptr;
+    if (table == nullptr || static_cast<size_t>(parameter.tied_param) >= table->size())
+      wrong(fmt::format("parameter {} is tied to one that does not come before it", parameter.info.name));
+    if ((*table)[parameter.tied_param].info.shape != parameter.info.shape)
+      wrong(fmt::format("parameter {} is tied to {} of another shape", parameter.info.name,
+                        (*table)[parameter.tied_param].info.name));
+  }
+
+  Parameter parameter(uint32_t c, uint32_t i) const {
+    lf_err err = sdk::make_err();
+    auto raw = sdk::with_header<lf_param>();
+    require(api_->param(model_, c, i, &raw, &err), err, "param");
+    if (raw.ndim < 0 || raw.ndim > LF_MAX_DIMS) wrong(fmt::format("parameter {} has {} dimensions", i, raw.ndim));
+    Parameter parameter;
+    parameter.component = c;
+    parameter.unit = raw.unit;
+    parameter.flags = raw.flags;
+    parameter.tied_component = raw.tied_component;
+    parameter.tied_param = raw.tied_param;
+    parameter.info.name = sdk::view(raw.name);
+    parameter.info.shape.assign(raw.shape, raw.shape + raw.ndim);
+    parameter.info.join_axis = raw.join_axis;
+    parameter.info.init = raw.init;
+    parameter.info.init_a = raw.init_a;
+    parameter.info.init_b = raw.init_b;
+    for (uint32_t k = 0; k < raw.n_parts; ++k) {
+      auto part = sdk::with_header<lf_part>();
+      require(api_->part(model_, c, i, k, &part, &err), err, "part");
+      PartInfo info;
+      info.name = sdk::view(part.name);
+      info.flags = part.flags;
+      info.shape.assign(part.shape, part.shape + part.ndim);
+      info.axis = part.axis;
+      info.along = part.along;
+      info.piece = part.piece;
+      info.stack = part.stack;
+      parameter.info.parts.push_back(std::move(info));
+    }
+    return parameter;
+  }
+
+  const lf_model_api* api_;
+  lf_model model_;
+  const std::string& id_;
+};
+
+void require_functions(const lf_model_api* api, const std::string& id) {
+  std::vector<const char*> missing;
+#define LF_REQUIRE(member) \
+  if (!LF_HAS(api, member)) missing.push_back(#member)
+  LF_REQUIRE(create);
+  LF_REQUIRE(destroy);
+  LF_REQUIRE(components);
+  LF_REQUIRE(param);
+  LF_REQUIRE(part);
+  LF_REQUIRE(feature_names);
+  LF_REQUIRE(features);
+  LF_REQUIRE(collate);
+  LF_REQUIRE(stage_new);
+  LF_REQUIRE(stage_free);
+  LF_REQUIRE(bind);
+  LF_REQUIRE(forward);
+  LF_REQUIRE(backward);
+  LF_REQUIRE(drop);
+#undef LF_REQUIRE
+  if (!missing.empty())
+    fail(Exit::kConfig, "model plugin {}: its lf.model/1 table lacks {}", id, fmt::join(missing, ", "));
+}
+
+}  // namespace
+
+int64_t Parameter::elements() const {
+  return std::accumulate(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t Description::parameter_count() const {
+  int64_t n = 0;
+  for (const Component& component : components)
+    for (const Parameter& parameter : component.parameters)
+      if (!parameter.tied()) n += parameter.elements();
+  return n;
+}
+
+Description describe(const lf_model_api* api, lf_model model, const std::string& plugin_id) {
+  return Reader(api, model, plugin_id).read();
+}
+
+Model::Model(const lf_model_api* api, const std::string& plugin_id, const lf_host* host, const std::string& config_json)
+    : api_(api), plugin_id_(plugin_id) {
+  require_functions(api, plugin_id);
+  lf_err err = sdk::make_err();
+  if (const int32_t code = api_->create(host, sdk::str(config_json), &model_, &err); code != LF_OK)
+    fail(exit_of(code), "{}", err.message);
+  try {
+    description_ = describe(api_, model_, plugin_id_);
+  } catch (...) {
+    api_->destroy(model_, &err);
+    throw;
+  }
+}
+
+Model::~Model() {
+  lf_err err = sdk::make_err();
+  api_->destroy(model_, &err);
+}
+
+lf_cost Model::cost(uint32_t component, uint32_t unit, std::span<const double> atoms) const {
+  auto cost = sdk::with_header<lf_cost>();
+  if (!LF_HAS(api_, cost)) return cost;
+  lf_err err = sdk::make_err();
+  const size_t width = description_.components[component].features.size();
+  if (const int32_t code = api_->cost(model_, component, unit, atoms.data(), atoms.size() / width, &cost, &err);
+      code != LF_OK)
+    fail(Exit::kBug, "model plugin {}: cost: {}", plugin_id_, err.message);
+  return cost;
+}
+
+std::string Model::save_state() const {
+  std::string bytes;
+  if (!LF_HAS(api_, state_save)) return bytes;
+  lf_err err = sdk::make_err();
+  if (api_->state_save(model_, sdk::string_sink(bytes), &err) != LF_OK)
+    fail(Exit::kBug, "model plugin {}: state_save: {}", plugin_id_, err.message);
+  return bytes;
+}
+
+void Model::load_state(const std::string& bytes) const {
+  if (bytes.empty()) return;
+  if (!LF_HAS(api_, state_load))
+    fail(Exit::kConfig, "the checkpoint holds state of model plugin {}, which this version of it cannot load", plugin_id_);
+  lf_err err = sdk::make_err();
+  if (api_->state_load(model_, bytes.data(), bytes.size(), &err) != LF_OK)
+    fail(Exit::kBadData, "model plugin {}: state_load: {}", plugin_id_, err.message);
+}
+
+}  // namespace lf

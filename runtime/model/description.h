@@ -1,0 +1,84 @@
+// A model as its plugin describes it: the same on every rank, without device or layout.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lf/plugin_api/model.h"
+#include "weights/weights.h"
+
+namespace lf {
+
+struct Parameter {
+  ParameterInfo info;  // name, shape, how files hold it, how it starts
+  uint32_t component = 0, unit = 0, flags = 0;
+  int32_t tied_component = -1, tied_param = -1;
+
+  int64_t elements() const;
+  bool tied() const { return tied_param >= 0; }
+};
+
+struct Component {
+  std::string name;
+  uint32_t n_units = 0;
+  int32_t rows = LF_ROWS_TOKEN;
+  std::vector<std::string> features;
+  std::vector<Parameter> parameters;  // in table order; units ascending
+};
+
+struct Edge {
+  std::string name;
+  uint32_t from = 0, to = 0, to_unit = 0;
+  int64_t columns = 0;
+};
+
+// A tensor that the last stage returns on request.
+struct Output {
+  std::string name;
+  int64_t columns = 0;
+};
+
+struct Description {
+  std::vector<Component> components;
+  std::vector<Edge> edges;
+  std::vector<Output> outputs;
+  std::vector<std::string> aux_names;
+
+  const Component& last() const { return components.back(); }
+  int64_t parameter_count() const;  // tied ones once
+};
+
+// Asks the plugin for everything and checks that it makes sense (topological edges, units ascending, tied shapes equal).
+// Throws kBug naming the plugin where it does not, kConfig where the plugin refused its configuration.
+Description describe(const lf_model_api* api, lf_model model, const std::string& plugin_id);
+
+// One model of a plugin: created from the resolved job, destroyed with this object.
+class Model {
+ public:
+  // config_json: see lf_model_api.create. Throws kConfig with the plugin's message.
+  Model(const lf_model_api* api, const std::string& plugin_id, const lf_host* host, const std::string& config_json);
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const lf_model_api* api() const { return api_; }
+  lf_model handle() const { return model_; }
+  const std::string& plugin_id() const { return plugin_id_; }
+  const Description& description() const { return description_; }
+
+  // Cost of one unit for `atoms` (row-major, n_features wide). Zeros where the plugin states none.
+  lf_cost cost(uint32_t component, uint32_t unit, std::span<const double> atoms) const;
+  // What the plugin keeps beside parameters, for checkpoints.
+  std::string save_state() const;
+  void load_state(const std::string& bytes) const;
+
+ private:
+  const lf_model_api* api_;
+  std::string plugin_id_;
+  lf_model model_ = nullptr;
+  Description description_;
+};
+
+}  // namespace lf

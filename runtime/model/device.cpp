@@ -1,0 +1,96 @@
+#include "model/device.h"
+
+#include <utility>
+
+#include "core/error.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf {
+namespace {
+
+void require(int32_t code, const lf_err& err, const std::string& id, const char* what) {
+  if (code == LF_OK) return;
+  fail(code == LF_E_NO_DEVICE || code == LF_E_DEVICE_LOST ? Exit::kUnavailable : Exit::kBug, "device {}: {} failed: {}",
+       id, what, err.message);
+}
+
+}  // namespace
+
+Device::Device(const lf_device_api* api, const std::string& id, uint32_t ordinal)
+    : api_(api), id_(id), info_(sdk::with_header<lf_device_info>()) {
+  lf_err err = sdk::make_err();
+  uint32_t count = 0;
+  std::string reason;
+  require(api_->probe(&count, sdk::string_sink(reason), &err), err, id_, "probe");
+  if (count == 0) fail(Exit::kUnavailable, "device {}: none found on this machine: {}", id_, reason);
+  // A host device is one device, shared by all local workers; of cards each worker has its own.
+  const bool shared = count == 1 && ordinal > 0;
+  if (ordinal >= count && !shared)
+    fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there are {}; start at most {} processes", id_,
+         ordinal, count, count);
+  require(api_->open(shared ? 0 : ordinal, &device_, &err), err, id_, "open");
+  require(api_->info(device_, &info_, &err), err, id_, "info");
+  if (shared && info_.torch_mode != LF_TORCH_BUILT_IN) {
+    api_->close(device_, &err);
+    fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there is 1; start 1 process", id_, ordinal);
+  }
+  require(api_->bind_thread(device_, &err), err, id_, "bind_thread");
+}
+
+Device::~Device() {
+  lf_err err = sdk::make_err();
+  if (device_ != nullptr) api_->close(device_, &err);
+}
+
+lf_memory_stats Device::memory_stats() const {
+  auto stats = sdk::with_header<lf_memory_stats>();
+  lf_err err = sdk::make_err();
+  require(api_->memory_stats(device_, &stats, &err), err, id_, "memory_stats");
+  return stats;
+}
+
+void Device::synchronize() const {
+  lf_err err = sdk::make_err();
+  require(api_->synchronize(device_, &err), err, id_, "synchronize");
+}
+
+void Device::register_with_torch(const std::string& torch_build, const std::string& torch_library_dir) const {
+  if (!LF_HAS(api_, torch_register)) return;
+  lf_err err = sdk::make_err();
+  require(api_->torch_register(device_, sdk::str(torch_build), sdk::str(torch_library_dir), &err), err, id_,
+          "torch_register");
+}
+
+Device::Memory::Memory(const Device& device, uint64_t bytes) : device_(&device), bytes_(bytes) {
+  if (bytes == 0) return;
+  lf_err err = sdk::make_err();
+  void* memory = nullptr;
+  const int32_t code = device.api_->memory_alloc(device.device_, bytes, LF_MEMORY_MAIN, &memory, &err);
+  if (code != LF_OK)
+    fail(Exit::kUnavailable, "device {}: no room for {:.1f} MiB more: {}; `lfrun check` prints what each part needs",
+         device.id_, static_cast<double>(bytes) / (1 << 20), err.message);
+  data_ = static_cast<std::byte*>(memory);
+  zero();
+}
+
+Device::Memory::Memory(Memory&& other) noexcept { *this = std::move(other); }
+
+Device::Memory& Device::Memory::operator=(Memory&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Device::Memory::~Memory() {
+  lf_err err = sdk::make_err();
+  if (data_ != nullptr) device_->api_->memory_free(device_->device_, data_, &err);
+}
+
+void Device::Memory::zero() const {
+  if (bytes_ == 0) return;
+  lf_err err = sdk::make_err();
+  require(device_->api_->fill(device_->device_, data_, 0, bytes_, nullptr, &err), err, device_->id_, "fill");
+}
+
+}  // namespace lf

@@ -1,0 +1,90 @@
+// Where parameters live: flat buffers of the core, of which a model is lent views.
+//
+//   master    f32, trained parameters only: what the optimizer updates and checkpoints hold
+//   compute   the stage's dtype; the same memory as master where that is f32
+//   gradients f32, trained parameters only, same offsets as master
+//   frozen    compute dtype
+//
+// Trained parameters lie by component, unit and table order, so a unit's gradients are one range, and so are a
+// component's. Each begins at a multiple of 64 bytes; the gaps stay zero.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lf/plugin_api/tensor.h"
+#include "model/description.h"
+#include "model/device.h"
+
+namespace lf {
+
+// Which parameters are trained. `frozen[component][parameter]`.
+struct Freezing {
+  std::vector<std::vector<bool>> frozen;
+  bool all_frozen(uint32_t component) const;
+};
+
+// Shell patterns (* ? [...]) over parameter names and component names. Throws kConfig naming a pattern that matches
+// nothing (with the nearest names), and where nothing is left to train. Buffers and dead parameters are never trained.
+Freezing freeze(const Description& description, const std::vector<std::string>& patterns);
+
+struct ParameterSlot {
+  const Parameter* parameter = nullptr;
+  uint32_t component = 0, index = 0;
+  bool trained = false;
+  int64_t offset = 0;  // elements, in master/compute/gradients if trained, else in frozen
+  int64_t elements = 0;
+};
+
+struct UnitRange {
+  uint32_t component = 0, unit = 0;
+  int64_t begin = 0, end = 0;  // elements of the gradient buffer
+};
+
+class ParameterStore {
+ public:
+  // dtype: LF_DTYPE_F32 or LF_DTYPE_BF16.
+  ParameterStore(const Description& description, const Freezing& freezing, const Device& device, int32_t dtype);
+
+  int32_t dtype() const { return dtype_; }
+  // Own slots, tied parameters excluded, in buffer order.
+  const std::vector<ParameterSlot>& slots() const { return slots_; }
+  const ParameterSlot& slot(uint32_t component, uint32_t index) const;  // of a tied parameter: what it is tied to
+  // Every unit of every component in forward order; units without trained parameters have empty ranges.
+  const std::vector<UnitRange>& units() const { return units_; }
+  size_t unit_index(uint32_t component, uint32_t unit) const { return first_unit_[component] + unit; }
+
+  std::span<float> master() const;
+  std::span<float> gradients() const;
+  // Null where the compute dtype is f32 (then master is what models read).
+  uint16_t* compute_bf16() const;
+
+  // Borrowed views, valid as long as the store. The gradient of a frozen parameter is absent.
+  lf_tensor value_view(uint32_t component, uint32_t index) const;
+  lf_tensor gradient_view(uint32_t component, uint32_t index) const;
+
+  void zero_gradients() const { gradients_.zero(); }
+  // After master changed by other means than the optimizer (loading, initialisation).
+  void refresh_compute() const;
+  int64_t trained_elements() const { return trained_elements_; }
+  uint64_t bytes() const;
+
+  // f32 values of one own slot, wherever they live; frozen bf16 values are widened.
+  std::vector<float> values_f32(const ParameterSlot& slot) const;
+  // Sets one own slot from f32 values (rounded to the compute dtype where frozen).
+  void set_values(const ParameterSlot& slot, std::span<const float> values) const;
+
+ private:
+  int32_t dtype_;
+  uint64_t device_uid_;
+  std::vector<ParameterSlot> slots_;
+  std::vector<std::vector<size_t>> slot_of_;  // component, index -> slot
+  std::vector<UnitRange> units_;
+  std::vector<size_t> first_unit_;
+  int64_t trained_elements_ = 0, frozen_elements_ = 0;
+  Device::Memory master_, compute_, gradients_, frozen_;
+};
+
+}  // namespace lf

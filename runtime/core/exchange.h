@@ -15,6 +15,9 @@ class Exchange {
   // Everyone's bytes, by rank. Every rank calls it, in the same order; sizes may differ. Throws lf::Error(kUnavailable)
   // naming the group when a peer is gone. One thread at a time.
   virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
+  // Makes the all_gather under way, and every later one, throw soon; from any thread. A group that can wait for a peer
+  // overrides it: a destructor elsewhere joins the thread that waits.
+  virtual void abort() noexcept {}
 };
 
 // A group of one.

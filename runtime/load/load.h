@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/exchange.h"
 #include "config/job.h"
+#include "core/exchange.h"
+#include "data/dataset.h"
+#include "lf/plugin_api/balancer.h"
 #include "lf/plugin_api/model.h"
 
 namespace lf {
@@ -44,16 +46,21 @@ struct StepWork {
   double global_loss_weight = 0;          // of all ranks and micro-batches: what the loss sum is divided by
   int64_t global_rows = 0, global_samples = 0;
   DataPosition after;                     // the position once this step is committed
+  bool last = false;                      // nothing follows: last_step or max_samples is reached
   double wait_seconds = 0;                // how long next() had to wait: exposed loading time
 };
 
+// Everything is borrowed and outlives the loader.
 struct LoaderInputs {
   const JobConfig* config = nullptr;
-  const lf_host* host = nullptr;          // lends lf.media/1
+  const Dataset* dataset = nullptr;
   const lf_model_api* api = nullptr;      // the family; called on loader threads
   lf_model model = nullptr;
+  const lf_balancer_api* balancer = nullptr;  // null: samples are dealt in arrival order
+  lf_balancer policy = nullptr;
   Exchange* exchange = nullptr;           // own group of the loader; used on its thread only
   int64_t first_step = 0, last_step = 0;  // [first, last)
+  uint64_t max_samples = 0;               // the run ends with the step that consumes this many of the global order; 0: none
   DataPosition position;
 };
 

@@ -1,0 +1,56 @@
+// A data set of conversations: lines of JSONL files, each reached at once by its index.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/job.h"
+#include "core/error.h"
+
+namespace lf {
+
+// One sample is of no use; the run goes on without it. what() is "file:line: field: reason".
+class BadSample : public Error {
+ public:
+  explicit BadSample(const std::string& message) : Error(Exit::kBadData, message) {}
+};
+
+struct Sample {
+  uint64_t index = 0;
+  std::string json;   // canonical, docs/samples.md
+  std::string place;  // "train.jsonl:17"
+};
+
+// Immutable once made; all functions may be called from any thread.
+class Dataset {
+ public:
+  struct File {
+    std::filesystem::path path;
+    uint64_t samples = 0;
+    std::string format;  // sharegpt | messages
+    bool detected = false;
+  };
+
+  // Opens and indexes every file (one pass over the bytes) and settles each one's format. Throws kInputMissing for a
+  // path that is not there, kBadData where no sample at all is good, naming the first reason.
+  explicit Dataset(const DataSection& options);
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  uint64_t size() const;  // non-empty lines of all files, in the order of data.path
+  // Throws BadSample, or Error(kIo) where a file has changed since it was opened. Whether media files can be read is
+  // found out by whoever reads them.
+  Sample sample(uint64_t index) const;
+  std::string place(uint64_t index) const;
+  const std::vector<File>& files() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lf

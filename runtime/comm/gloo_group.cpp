@@ -1,0 +1,386 @@
+#include "comm/gloo_group.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <future>
+#include <thread>
+
+#include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/version.h>
+
+#include "comm/peer_sockets.h"
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// gloo_shim/ declares no more of Gloo than this version of c10d's header names; another one must be looked at again.
+static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11, "read gloo_shim/gloo/context.h");
+static_assert(sizeof(c10d::ProcessGroupGloo) == 488 && sizeof(c10d::ProcessGroupGloo::Options) == 176);
+
+constexpr milliseconds kLook{10};         // between two looks at peers while a collective runs
+constexpr milliseconds kConnect{20'000};  // once all addresses are known; a peer that died then leaves its pair waiting
+constexpr milliseconds kSettle{2'000};    // for an operation to end once its sockets are closed
+
+// Our store as c10d's: Gloo leaves addresses there. Waiting is asking again, so that it can be called off.
+class StoreForGloo final : public c10d::Store {
+ public:
+  StoreForGloo(std::shared_ptr<Membership> membership, std::string prefix)
+      : c10d::Store(membership->config().form_timeout),
+        membership_(std::move(membership)),
+        prefix_(std::move(prefix)) {}
+
+  using c10d::Store::set;
+  c10::intrusive_ptr<Store> clone() override { return c10::make_intrusive<StoreForGloo>(membership_, prefix_); }
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    membership_->store().set(prefix_ + key, std::string(value.begin(), value.end()));
+  }
+  std::vector<uint8_t> get(const std::string& key) override {
+    wait({key}, timeout_);
+    const std::string value = membership_->store().get(prefix_ + key).value();
+    return {value.begin(), value.end()};
+  }
+  int64_t add(const std::string& key, int64_t value) override { return membership_->store().add(prefix_ + key, value); }
+  bool deleteKey(const std::string& key) override { return membership_->store().erase(prefix_ + key); }
+  bool check(const std::vector<std::string>& keys) override {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const std::string& key) { return membership_->store().get(prefix_ + key).has_value(); });
+  }
+  int64_t getNumKeys() override { fail(Exit::kBug, "store: the number of keys is not kept"); }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    const auto deadline = Clock::now() + timeout;
+    auto pause = std::chrono::microseconds(200);
+    while (!check(keys)) {
+      if (membership_->cancelled()) fail(Exit::kUnavailable, "cancelled");
+      if (Clock::now() > deadline) fail(Exit::kUnavailable, "not all ranks came within {} ms", timeout.count());
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds(10'000));
+    }
+  }
+
+ private:
+  std::shared_ptr<Membership> membership_;
+  std::string prefix_;
+};
+
+at::ScalarType scalar_type(int32_t dtype) {
+  switch (dtype) {
+    case LF_DTYPE_F32:
+      return at::kFloat;
+    case LF_DTYPE_F64:
+      return at::kDouble;
+    case LF_DTYPE_BF16:
+      return at::kBFloat16;
+    case LF_DTYPE_F16:
+      return at::kHalf;
+    case LF_DTYPE_I64:
+      return at::kLong;
+    case LF_DTYPE_I32:
+      return at::kInt;
+    case LF_DTYPE_U8:
+      return at::kByte;
+    default:
+      fail(Exit::kBug, "all-reduce: no sum over dtype {}", dtype);
+  }
+}
+
+c10d::ReduceOp reduce_op(int32_t reduction) {
+  switch (reduction) {
+    case LF_REDUCE_SUM:
+      return c10d::ReduceOp::SUM;
+    case LF_REDUCE_MAX:
+      return c10d::ReduceOp::MAX;
+    case LF_REDUCE_MIN:
+      return c10d::ReduceOp::MIN;
+    default:
+      fail(Exit::kBug, "all-reduce: no reduction {}", reduction);
+  }
+}
+
+at::Tensor view(const void* data, int64_t count, at::ScalarType type) {
+  return at::from_blob(const_cast<void*>(data), {count}, at::TensorOptions().dtype(type));
+}
+
+// Set by Gloo's thread when an operation ends, well or not.
+class Signal {
+ public:
+  void set() {
+    {
+      std::scoped_lock lock(mutex_);
+      is_set_ = true;
+    }
+    changed_.notify_all();
+  }
+  bool wait_for(milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [&] { return is_set_; });
+  }
+  bool is_set() {
+    std::scoped_lock lock(mutex_);
+    return is_set_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_set_ = false;
+};
+
+class GlooGroup final : public Group {
+ public:
+  GlooGroup(std::string name, std::shared_ptr<Membership> membership, c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo,
+            PeerSockets sockets)
+      : short_name_(std::move(name)),
+        name_(membership->key(short_name_)),
+        membership_(std::move(membership)),
+        gloo_(std::move(gloo)),
+        sockets_(std::move(sockets)) {
+    const auto ends = Group::all_gather(sockets_.own_ends());
+    barrier();  // labelling lets unlabelled sockets go, which no peer may still be waiting on
+    sockets_.label(ends);
+  }
+
+  ~GlooGroup() override {
+    const bool in_order = !is_dead_ && !membership_->cancelled() && std::uncaught_exceptions() == 0;
+    if (in_order) membership_->say_goodbye(short_name_);
+    if (!in_order) sockets_.shut_down();
+    gloo_.reset();  // ends its threads; what is still in flight to peers is sent
+    sockets_.shut_down();
+  }
+
+  int rank() const override { return membership_->config().rank; }
+  int size() const override { return membership_->config().size; }
+  const std::string& name() const override { return name_; }
+
+  Ticket all_reduce_async(void* data, int64_t count, int32_t dtype, int32_t reduction) override {
+    if (count == 0) return Ticket();
+    c10d::AllreduceOptions options;
+    options.reduceOp = reduce_op(reduction);
+    std::vector<at::Tensor> tensors{view(data, count, scalar_type(dtype))};
+    return start("all-reduce", [&] { return gloo_->allreduce(tensors, options); });
+  }
+
+  Ticket all_to_all_async(const void* in, std::span<const int64_t> send_bytes, void* out,
+                          std::span<const int64_t> receive_bytes) override {
+    std::vector<int64_t> send(send_bytes.begin(), send_bytes.end()),
+        receive(receive_bytes.begin(), receive_bytes.end());
+    if (send.size() != static_cast<size_t>(size()) || receive.size() != send.size()) {
+      fail(Exit::kBug, "group {}: all-to-all needs {} counts, got {} and {}", name_, size(), send.size(),
+           receive.size());
+    }
+    const auto total = [](const std::vector<int64_t>& counts) {
+      int64_t sum = 0;
+      for (int64_t count : counts) sum += count;
+      return sum;
+    };
+    at::Tensor from = view(in, total(send), at::kByte), to = view(out, total(receive), at::kByte);
+    return start("all-to-all", [&] { return gloo_->alltoall_base(to, from, receive, send); });
+  }
+
+  Ticket all_gather_async(const void* in, void* out, int64_t bytes) override {
+    if (bytes == 0) return Ticket();
+    at::Tensor from = view(in, bytes, at::kByte), to = view(out, bytes * size(), at::kByte);
+    return start("all-gather", [&] { return gloo_->_allgather_base(to, from); });
+  }
+
+  Ticket broadcast_async(void* data, int64_t bytes, int root) override {
+    if (bytes == 0) return Ticket();
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    std::vector<at::Tensor> tensors{view(data, bytes, at::kByte)};
+    return start("broadcast", [&] { return gloo_->broadcast(tensors, options); });
+  }
+
+  void barrier() override {
+    start("barrier", [&] { return gloo_->barrier(); }).wait();
+  }
+
+ private:
+  class Pending final : public Ticket::Work {
+   public:
+    Pending(GlooGroup& group, const char* what, c10::intrusive_ptr<c10d::Work> work)
+        : group_(group), what_(what), work_(std::move(work)), signal_(std::make_shared<Signal>()) {
+      work_->getFuture()->addCallback([signal = signal_](c10::ivalue::Future&) { signal->set(); }, false);
+    }
+    ~Pending() override {
+      if (waited_) return;
+      try {
+        if (std::uncaught_exceptions() > 0) group_.sockets_.shut_down();  // nobody will come back for it
+        wait();
+      } catch (...) {  // the owner gave the ticket up, and its error with it
+      }
+    }
+    bool done() override { return signal_->is_set(); }
+    void wait() override {
+      waited_ = true;
+      group_.wait(*work_, *signal_, what_);
+    }
+
+   private:
+    GlooGroup& group_;
+    const char* what_;
+    c10::intrusive_ptr<c10d::Work> work_;
+    std::shared_ptr<Signal> signal_;
+    bool waited_ = false;
+  };
+
+  template <typename Call>
+  Ticket start(const char* what, Call call) {
+    if (is_dead_) fail(Exit::kUnavailable, "group {}: {} after it failed: {}", name_, what, death_);
+    if (membership_->cancelled()) die(what, membership_->cancel_reason(), nullptr);
+    try {
+      return Ticket(std::make_unique<Pending>(*this, what, call()));
+    } catch (const c10::Error& error) {
+      fail(Exit::kBug, "group {}: {}: {}", name_, what, error.what_without_backtrace());
+    }
+  }
+
+  void wait(c10d::Work& work, Signal& signal, const char* what) {
+    if (is_dead_) {
+      signal.wait_for(kSettle);
+      fail(Exit::kUnavailable, "group {}: {}: {}", name_, what, death_);
+    }
+    const auto deadline = Clock::now() + membership_->config().timeout;
+    while (!signal.wait_for(kLook)) {
+      if (membership_->cancelled()) die(what, membership_->cancel_reason(), &signal);
+      if (const std::string gone = gone_peer(); !gone.empty() && !signal.is_set()) die(what, gone, &signal);
+      if (Clock::now() > deadline) {
+        die(what, fmt::format("a rank did not take part within {} s", membership_->config().timeout.count() / 1000.0),
+            &signal);
+      }
+    }
+    try {
+      work.wait();
+    } catch (const std::exception& error) {
+      std::string gone = gone_peer();
+      if (gone.empty()) gone = error.what();
+      die(what, gone, &signal);
+    }
+  }
+
+  // "rank 2 closed its connection ..." where a peer did so without a goodbye; else empty.
+  std::string gone_peer() {
+    for (int peer : sockets_.hung_up()) {
+      if (peer >= 0 && (left_.contains(peer) || membership_->said_goodbye(short_name_, peer))) {
+        left_.insert(peer);
+        continue;
+      }
+      return fmt::format("{} is gone: its connection closed in the middle of the work",
+                         peer >= 0 ? fmt::format("rank {}", peer) : "a rank");
+    }
+    return "";
+  }
+
+  [[noreturn]] void die(const char* what, const std::string& seen, Signal* signal) {
+    is_dead_ = true;
+    membership_->announce(fmt::format("{} (seen by rank {})", seen, rank()));
+    sockets_.shut_down();
+    if (signal != nullptr) signal->wait_for(kSettle);  // then Gloo's threads have let go of the buffers
+    death_ = seen;
+    const std::optional<std::string> word = membership_->first_word();
+    if (word && word->rfind(seen, 0) != 0) death_ += "; first of all, " + *word;
+    fail(Exit::kUnavailable, "group {}: {} failed on rank {}: {}; see that rank's log", name_, what, rank(), death_);
+  }
+
+  const std::string short_name_, name_;
+  std::shared_ptr<Membership> membership_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+  PeerSockets sockets_;
+  std::set<int> left_;
+  bool is_dead_ = false;
+  std::string death_;
+};
+
+[[noreturn]] void fail_to_form(const std::string& name, Membership& membership, const std::string& why) {
+  const RendezvousConfig& config = membership.config();
+  const std::optional<std::string> word = membership.first_word();
+  const std::string text = fmt::format("group {}: rank {} could not join its {} ranks: {}{}", membership.key(name),
+                                       config.rank, config.size, why, word ? "; first of all, " + *word : "");
+  membership.announce(text);
+  fail(Exit::kUnavailable, "{}; see the other ranks' logs", text);
+}
+
+void look_around(const std::string& name, Membership& membership) {
+  if (membership.cancelled()) fail_to_form(name, membership, membership.cancel_reason());
+  if (membership.first_word()) fail_to_form(name, membership, "a rank failed meanwhile");
+}
+
+// Who is missing is known before Gloo, which could not say it, starts to connect.
+void await_all(const std::string& name, Membership& membership) {
+  const RendezvousConfig& config = membership.config();
+  const auto here = [&](int rank) { return membership.key(fmt::format("{}/here/{}", name, rank)); };
+  membership.store().set(here(config.rank), config.address);
+  std::set<int> missing;
+  for (int rank = 0; rank < config.size; ++rank) missing.insert(rank);
+  const auto deadline = Clock::now() + config.form_timeout;
+  auto pause = std::chrono::microseconds(200);
+  while (true) {
+    std::erase_if(missing, [&](int rank) { return membership.store().get(here(rank)).has_value(); });
+    if (missing.empty()) return;
+    look_around(name, membership);
+    if (Clock::now() > deadline) {
+      fail_to_form(name, membership,
+                   fmt::format("rank{} {} did not come within {} s", missing.size() == 1 ? "" : "s",
+                               fmt::join(missing, ", "), config.form_timeout.count() / 1000.0));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(10'000));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<gloo::transport::Device> listen_on(const std::string& address) {
+  try {
+    return c10d::ProcessGroupGloo::createDeviceForHostname(address, /*lazyInit=*/false);
+  } catch (const std::exception& error) {
+    fail(Exit::kUnavailable, "Gloo cannot listen on {}: {}; expected a numeric address of this host", address,
+         error.what());
+  }
+}
+
+std::unique_ptr<Group> form_gloo_group(const std::string& name, std::shared_ptr<Membership> membership,
+                                       std::shared_ptr<gloo::transport::Device> device) {
+  await_all(name, *membership);
+  const auto deadline = Clock::now() + kConnect;
+  const std::set<int> before = connected_tcp_sockets();
+  // On a thread of its own: Gloo's constructor cannot be called off when a peer dies between its address and its
+  // connection; the caller then leaves it behind.
+  std::promise<c10::intrusive_ptr<c10d::ProcessGroupGloo>> promise;
+  auto formed = promise.get_future();
+  std::thread([promise = std::move(promise), membership, device, name]() mutable {
+    try {
+      const RendezvousConfig& config = membership->config();
+      auto options = c10d::ProcessGroupGloo::Options::create(kConnect);
+      options->threads = 1;
+      options->devices = {device};
+      auto store = c10::make_intrusive<StoreForGloo>(membership, membership->key(name + "/gloo/"));
+      auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, config.rank, config.size, options);
+      gloo->setTimeout(config.timeout);
+      promise.set_value(std::move(gloo));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+
+  while (formed.wait_for(kLook) != std::future_status::ready) {
+    look_around(name, *membership);
+    if (Clock::now() > deadline) fail_to_form(name, *membership, "a rank's connection timed out");
+  }
+  try {
+    std::set<int> sockets = connected_tcp_sockets();
+    auto gloo = formed.get();
+    std::erase_if(sockets, [&](int descriptor) { return before.contains(descriptor); });
+    return std::make_unique<GlooGroup>(name, std::move(membership), std::move(gloo), PeerSockets(sockets));
+  } catch (const c10::Error& error) {
+    fail_to_form(name, *membership, error.what_without_backtrace());
+  }
+}
+
+}  // namespace lf

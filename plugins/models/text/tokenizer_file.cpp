@@ -1,0 +1,306 @@
+#include "text/tokenizer_file.h"
+
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "lf/plugin_sdk/guard.hpp"
+#include "text/byte_letters.h"
+
+namespace lf::text {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr size_t kLongestFile = 512 << 20;
+constexpr int kDeepest = 16;  // sequences within sequences
+
+// GPT-2's own splitting, which ByteLevel does where use_regex is set.
+constexpr std::string_view kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+[[noreturn]] void malformed(const std::string& place, std::string_view expected) {
+  throw sdk::Failure(LF_E_DATA,
+                     fmt::format("{}: expected {}; the file is damaged or not a tokenizer.json", place, expected));
+}
+[[noreturn]] void unsupported(const std::string& place, std::string_view what) {
+  throw sdk::Failure(LF_E_UNSUPPORTED,
+                     fmt::format("{}: {} is not offered; byte-level BPE tokenizers are read", place, what));
+}
+
+// One object of the file and where it stands.
+struct Node {
+  dom::object object;
+  std::string place;
+
+  Node(dom::element element, std::string at) : place(std::move(at)) {
+    if (element.get(object) != simdjson::SUCCESS) malformed(place, "an object");
+  }
+  std::string at(std::string_view key) const {
+    return fmt::format("{}{}{}", place, place.ends_with(':') ? " " : ".", key);
+  }
+  bool has(std::string_view key) const {  // a null counts as absent
+    dom::element found;
+    return object.at_key(key).get(found) == simdjson::SUCCESS && !found.is_null();
+  }
+  dom::element get(std::string_view key) const {
+    dom::element found;
+    if (object.at_key(key).get(found) != simdjson::SUCCESS) malformed(at(key), "a value, got nothing");
+    return found;
+  }
+  Node child(std::string_view key) const { return Node(get(key), at(key)); }
+  std::string_view text(std::string_view key) const {
+    std::string_view value;
+    if (get(key).get(value) != simdjson::SUCCESS) malformed(at(key), "a string");
+    return value;
+  }
+  bool flag(std::string_view key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    bool value = false;
+    if (get(key).get(value) != simdjson::SUCCESS) malformed(at(key), "true or false");
+    return value;
+  }
+  dom::array list(std::string_view key) const {
+    dom::array value;
+    if (get(key).get(value) != simdjson::SUCCESS) malformed(at(key), "a list");
+    return value;
+  }
+  void only(std::initializer_list<std::string_view> known) const {
+    for (const auto field : object)
+      if (std::find(known.begin(), known.end(), field.key) == known.end() && !field.value.is_null())
+        unsupported(at(field.key), "this key");
+  }
+};
+
+void read_normalizer(const Node& node, Normalizer& out, int depth = 0) {
+  const std::string_view type = node.text("type");
+  if (depth > kDeepest) unsupported(node.place, "nesting this deep");
+  if (type == "Sequence") {
+    node.only({"type", "normalizers"});
+    size_t i = 0;
+    for (const dom::element inner : node.list("normalizers"))
+      read_normalizer(Node(inner, fmt::format("{}.normalizers[{}]", node.place, i++)), out, depth + 1);
+    return;
+  }
+  node.only({"type"});
+  if (type == "NFC") return out.add(NormalForm::kNfc);
+  if (type == "NFD") return out.add(NormalForm::kNfd);
+  if (type == "NFKC") return out.add(NormalForm::kNfkc);
+  if (type == "NFKD") return out.add(NormalForm::kNfkd);
+  unsupported(node.at("type"), fmt::format("the normalizer {:?}", std::string(type)));
+}
+
+Cut read_cut(const Node& node) {
+  const std::string_view name = node.text("behavior");
+  if (name == "Removed") return Cut::kRemoved;
+  if (name == "Isolated") return Cut::kIsolated;
+  if (name == "Contiguous") return Cut::kContiguous;
+  if (name == "MergedWithPrevious") return Cut::kWithPrevious;
+  if (name == "MergedWithNext") return Cut::kWithNext;
+  unsupported(node.at("behavior"), fmt::format("{:?}", std::string(name)));
+}
+
+Pattern read_pattern(const Node& node) {
+  const Node pattern = node.child("pattern");
+  pattern.only({"Regex", "String"});
+  try {
+    if (pattern.has("Regex")) return Pattern(pattern.text("Regex"));
+    return Pattern(quote(pattern.text("String")));
+  } catch (const sdk::Failure& failure) {
+    throw sdk::Failure(failure.code(), fmt::format("{}: {}", pattern.place, failure.what()));
+  }
+}
+
+// Returns whether bytes became letters in the end, as byte-level vocabularies need.
+bool read_pre_tokenizer(const Node& node, PreTokenizer& out, int depth = 0) {
+  const std::string_view type = node.text("type");
+  if (depth > kDeepest) unsupported(node.place, "nesting this deep");
+  if (type == "Sequence") {
+    node.only({"type", "pretokenizers"});
+    bool byte_level = false;
+    size_t i = 0;
+    for (const dom::element inner : node.list("pretokenizers")) {
+      const std::string place = fmt::format("{}.pretokenizers[{}]", node.place, i++);
+      if (byte_level) unsupported(place, "a stage after ByteLevel");
+      byte_level = read_pre_tokenizer(Node(inner, place), out, depth + 1);
+    }
+    return byte_level;
+  }
+  if (type == "Split") {
+    node.only({"type", "pattern", "behavior", "invert"});
+    out.add_split(read_pattern(node), read_cut(node), node.flag("invert", false));
+    return false;
+  }
+  if (type == "Digits") {
+    node.only({"type", "individual_digits"});
+    out.add_split(Pattern(R"(\p{N})"), node.flag("individual_digits", false) ? Cut::kIsolated : Cut::kContiguous,
+                  false);
+    return false;
+  }
+  if (type == "ByteLevel") {
+    node.only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    if (node.flag("add_prefix_space", true)) out.add_prefix_space();
+    if (node.flag("use_regex", true)) out.add_split(Pattern(kByteLevelPattern), Cut::kIsolated, false);
+    return true;
+  }
+  unsupported(node.at("type"), fmt::format("the pre-tokenizer {:?}", std::string(type)));
+}
+
+TokenId read_id(dom::element element, const std::string& place) {
+  int64_t id = 0;
+  if (element.get(id) != simdjson::SUCCESS || id < 0 || id >= Vocabulary::kMaxId)
+    malformed(place, fmt::format("a token id from 0 to {}", Vocabulary::kMaxId - 1));
+  return static_cast<TokenId>(id);
+}
+
+void read_vocabulary(const Node& model, Vocabulary& out) {
+  dom::object entries;
+  if (model.get("vocab").get(entries) != simdjson::SUCCESS) malformed(model.at("vocab"), "an object");
+  out = Vocabulary(entries.size());
+  for (const auto entry : entries) {
+    const auto place = [&] { return fmt::format("{}[{:?}]", model.at("vocab"), std::string(entry.key)); };
+    int64_t id = -1;
+    if (entry.value.get(id) != simdjson::SUCCESS || id < 0 || id >= Vocabulary::kMaxId) read_id(entry.value, place());
+    const auto bytes = bytes_of_letters(entry.key);
+    if (!out.add(static_cast<TokenId>(id), bytes ? std::string_view(*bytes) : entry.key, bytes.has_value()))
+      malformed(place(), fmt::format("an id and a spelling of its own, but {} or the spelling occurs twice", id));
+  }
+}
+
+void read_merges(const Node& model, const Vocabulary& vocabulary, MergeTable& out) {
+  const dom::array list = model.list("merges");
+  out = MergeTable(std::max<size_t>(list.size(), vocabulary.count()));  // simdjson's size saturates at 2^24
+  std::string joined;
+  size_t rank = 0;
+  for (const dom::element entry : list) {
+    const auto place = [&] { return fmt::format("{}[{}]", model.at("merges"), rank); };
+    std::string_view left, right;
+    if (entry.is_array()) {
+      dom::array parts;
+      if (entry.get(parts) != simdjson::SUCCESS || parts.size() != 2 || parts.at(0).get(left) != simdjson::SUCCESS ||
+          parts.at(1).get(right) != simdjson::SUCCESS)
+        malformed(place(), "two strings");
+    } else {
+      std::string_view line;
+      if (entry.get(line) != simdjson::SUCCESS) malformed(place(), "two strings");
+      const size_t blank = line.find(' ');
+      if (blank == line.npos || line.find(' ', blank + 1) != line.npos) malformed(place(), "two words and one blank");
+      left = line.substr(0, blank);
+      right = line.substr(blank + 1);
+    }
+    const auto left_bytes = bytes_of_letters(left), right_bytes = bytes_of_letters(right);
+    if (!left_bytes || !right_bytes) malformed(place(), "letters of the byte alphabet");
+    joined.assign(*left_bytes).append(*right_bytes);
+    const auto left_id = vocabulary.find(*left_bytes), right_id = vocabulary.find(*right_bytes);
+    const auto merged = vocabulary.find(joined);
+    if (!left_id || !right_id || !merged)
+      malformed(place(), fmt::format("parts and a result in the vocabulary, but {:?} is not",
+                                     std::string(!left_id    ? left
+                                                 : !right_id ? right
+                                                             : std::string(left) + std::string(right))));
+    if (!out.add(*left_id, *right_id, *merged)) malformed(place(), "each merge once");
+    ++rank;
+  }
+}
+
+void read_model(const Node& node, TokenizerFile& out) {
+  if (node.has("type") && node.text("type") != "BPE")
+    unsupported(node.at("type"), fmt::format("the model {:?}", std::string(node.text("type"))));
+  node.only({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+             "byte_fallback", "ignore_merges", "vocab", "merges"});
+  if (node.has("dropout")) {
+    double dropout = 0;
+    if (node.get("dropout").get(dropout) != simdjson::SUCCESS || dropout != 0)
+      unsupported(node.at("dropout"), "dropping merges");
+  }
+  for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (node.has(key) && !node.text(key).empty()) unsupported(node.at(key), "a mark on word pieces");
+  if (node.flag("byte_fallback", false)) unsupported(node.at("byte_fallback"), "SentencePiece's byte fallback");
+  out.ignore_merges = node.flag("ignore_merges", false);
+  read_vocabulary(node, out.vocabulary);
+  read_merges(node, out.vocabulary, out.merges);
+}
+
+void read_added(const Node& root, TokenizerFile& out) {
+  if (!root.has("added_tokens")) return;
+  size_t i = 0;
+  for (const dom::element element : root.list("added_tokens")) {
+    const Node node(element, fmt::format("{}[{}]", root.at("added_tokens"), i++));
+    node.only({"id", "content", "special", "normalized", "lstrip", "rstrip", "single_word"});
+    AddedToken token;
+    token.content = node.text("content");
+    token.id = read_id(node.get("id"), node.at("id"));
+    token.special = node.flag("special", false);
+    token.normalized = node.flag("normalized", !token.special);
+    token.lstrip = node.flag("lstrip", false);
+    token.rstrip = node.flag("rstrip", false);
+    token.single_word = node.flag("single_word", false);
+    if (token.content.empty()) malformed(node.at("content"), "a text");
+    for (const AddedToken& other : out.added)
+      if (other.content == token.content) malformed(node.at("content"), "a text of its own");
+    // The model's vocabulary may list it too, then under the same id and with the same spelling.
+    if (!out.vocabulary.holds(token.id)) {
+      if (out.vocabulary.find(token.content))
+        malformed(node.at("id"), fmt::format("the id that the vocabulary gives to {:?}", token.content));
+      out.vocabulary.add(token.id, token.content, false);
+    } else if (out.vocabulary.bytes(token.id) != token.content) {
+      malformed(node.at("id"), fmt::format("an id of its own, but {} is another token", token.id));
+    }
+    out.added.push_back(std::move(token));
+  }
+}
+
+void check_decoder(const Node& root) {
+  if (!root.has("decoder")) unsupported(root.at("decoder"), "a tokenizer without a decoder");
+  const Node decoder = root.child("decoder");
+  if (decoder.text("type") != "ByteLevel")
+    unsupported(decoder.at("type"), fmt::format("the decoder {:?}", std::string(decoder.text("type"))));
+}
+
+TokenizerFile read_root(dom::element element, std::string_view name) {
+  const Node root(element, std::string(name) + ":");
+  root.only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+             "decoder", "model"});
+  TokenizerFile out;
+  if (root.has("normalizer")) read_normalizer(root.child("normalizer"), out.normalizer);
+  if (!root.has("pre_tokenizer") || !read_pre_tokenizer(root.child("pre_tokenizer"), out.pre_tokenizer))
+    unsupported(root.at("pre_tokenizer"), "a tokenizer without ByteLevel");
+  check_decoder(root);
+  read_model(root.child("model"), out);
+  read_added(root, out);
+  return out;
+}
+
+[[noreturn]] void unreadable(std::string_view name, simdjson::error_code error) {
+  throw sdk::Failure(LF_E_DATA,
+                     fmt::format("{}: expected a tokenizer.json, got: {}", name, simdjson::error_message(error)));
+}
+
+}  // namespace
+
+TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error)
+    throw sdk::Failure(LF_E_DATA,
+                       fmt::format("{}: {}; expected the tokenizer of the model, set model.tokenizer to its folder",
+                                   path.string(), error.message()));
+  if (size > kLongestFile)
+    throw sdk::Failure(LF_E_DATA, fmt::format("{}: {} bytes, expected at most {}", path.string(), size, kLongestFile));
+  dom::parser parser(kLongestFile);
+  dom::element root;
+  if (const auto failed = parser.load(path.string()).get(root)) unreadable(path.string(), failed);
+  return read_root(root, path.string());
+}
+
+TokenizerFile parse_tokenizer(std::string_view json, std::string_view name) {
+  dom::parser parser;
+  dom::element root;
+  if (const auto failed = parser.parse(json.data(), json.size()).get(root)) unreadable(name, failed);
+  return read_root(root, name);
+}
+
+}  // namespace lf::text

@@ -1,5 +1,6 @@
-// A job, fully resolved: what the TOML file, --set and the defaults say. Immutable once made; every field has passed its
-// own check. The one definition of each option (name, type, default, unit, range, sentence) is in options.cpp; parsing,
+// A job, fully resolved: what the TOML file, --set and the defaults say. Immutable once made; every field has passed
+// its own check. The one definition of each option (name, type, default, unit, range, sentence) is in options.cpp;
+// parsing,
 // --help, the reference page, --print-config and the messages come from there.
 #pragma once
 
@@ -12,116 +13,117 @@
 
 namespace lf {
 
-struct JobSection {       // [job]
-  std::string name;       // default: the job file's name without extension
+struct JobSection {              // [job]
+  std::string name;              // default: the job file's name without extension
   std::filesystem::path output;  // run directory; default runs/<name>
   uint64_t seed = 1;
-  int64_t steps = 0;      // 0: from epochs
-  double epochs = 0;      // one of steps and epochs is required
+  int64_t steps = 0;  // 0: from epochs
+  double epochs = 0;  // one of steps and epochs is required
 };
 
-struct LaunchSection {    // [launch]
-  int processes = 1;      // workers on this host, one per device
-  int threads = 0;        // of one worker, for maths; 0: cores / local workers
+struct LaunchSection {  // [launch]
+  int processes = 1;    // workers on this host, one per device
+  int threads = 0;      // of one worker, for maths; 0: cores / local workers
   double heartbeat_seconds = 30;
 };
 
-struct DeviceSection {    // [device]; LF_DEVICE in the environment wins over name
+struct DeviceSection {  // [device]; LF_DEVICE in the environment wins over name
   std::string name = "cpu";
 };
 
-struct LoraSection {      // [model.lora]; rank 0: off
+struct LoraSection {  // [model.lora]; rank 0: off
   int rank = 0;
   double alpha = 16;
   double dropout = 0;
   std::vector<std::string> targets;
 };
 
-struct ModelSection {     // [model]
-  std::string family;                   // plugin id
-  std::filesystem::path path;           // a Hugging Face directory: config, weights, tokenizer
-  std::filesystem::path config;         // or a config.json alone: random initialisation
-  std::filesystem::path tokenizer;      // folder of tokenizer.json; default: path
-  std::vector<std::string> freeze;      // glob patterns over parameter and component names
+struct ModelSection {               // [model]
+  std::string family;               // plugin id
+  std::filesystem::path path;       // a Hugging Face directory: config, weights, tokenizer
+  std::filesystem::path config;     // or a config.json alone: random initialisation
+  std::filesystem::path tokenizer;  // folder of tokenizer.json; default: path
+  std::vector<std::string> freeze;  // glob patterns over parameter and component names
   LoraSection lora;
-  std::map<std::string, std::string> options;  // [model.options]: the family's own, as JSON values; its plugin checks them
+  std::map<std::string, std::string>
+      options;  // [model.options]: the family's own, as JSON values; its plugin checks them
 };
 
-struct DataSection {      // [data]
-  std::vector<std::filesystem::path> path;     // JSONL files, or folders of them
-  std::string format = "auto";                 // auto | sharegpt | messages
-  std::filesystem::path media_root;            // relative image and video paths start here; default: the file's folder
-  std::string chat_template = "auto";          // of the family
-  int64_t max_tokens = 4096;                   // per micro-batch
-  int64_t micro_batches = 1;                   // per step and rank
-  std::string too_long = "skip";               // skip | cut: a sample of more than max_tokens
-  bool packing = true;                         // several samples per micro-batch
+struct DataSection {                        // [data]
+  std::vector<std::filesystem::path> path;  // JSONL files, or folders of them
+  std::string format = "auto";              // auto | sharegpt | messages
+  std::filesystem::path media_root;         // relative image and video paths start here; default: the file's folder
+  std::string chat_template = "auto";       // of the family
+  int64_t max_tokens = 4096;                // per micro-batch
+  int64_t micro_batches = 1;                // per step and rank
+  std::string too_long = "skip";            // skip | cut: a sample of more than max_tokens
+  bool packing = true;                      // several samples per micro-batch
   bool shuffle = true;
-  std::string train_on = "assistant";          // assistant | all
+  std::string train_on = "assistant";                  // assistant | all
   int64_t image_min_pixels = 0, image_max_pixels = 0;  // after resizing; 0: the family's
   int64_t video_min_pixels = 0, video_max_pixels = 0;  // per frame
   double video_fps = 0;                                // 0: the family's
   int64_t video_max_frames = 0;
-  int64_t max_decoded_pixels = 100'000'000;    // of one file, from its header, before anything is allocated
-  double max_bad = 0.001;                      // share of samples that may be bad before the run stops
-  int workers = 2;                             // loader threads per rank
+  int64_t max_decoded_pixels = 100'000'000;  // of one file, from its header, before anything is allocated
+  double max_bad = 0.001;                    // share of samples that may be bad before the run stops
+  int workers = 2;                           // loader threads per rank
   int prefetch_steps = 2;
 };
 
-struct BalanceSection {   // [balance]
+struct BalanceSection {  // [balance]
   std::string policy = "none";
   std::map<std::string, std::string> options;  // the policy's own, as JSON values
 };
 
-struct ReductionSection { // [reduction]
-  std::string mode = "fast";   // fast | fixed: the same bits for any number of ranks
+struct ReductionSection {     // [reduction]
+  std::string mode = "fast";  // fast | fixed: the same bits for any number of ranks
   int64_t bucket_bytes = 16 << 20;
 };
 
-struct MemorySection {    // [memory]
+struct MemorySection {             // [memory]
   std::string recompute = "none";  // none | inner | whole
 };
 
-struct OptimizerSection { // [optimizer]
+struct OptimizerSection {  // [optimizer]
   std::string name = "adamw";
   double learning_rate = 1e-4;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double weight_decay = 0.1;
-  bool decay_all = false;          // also norms and biases
-  double clip_norm = 1.0;          // 0: off
+  bool decay_all = false;             // also norms and biases
+  double clip_norm = 1.0;             // 0: off
   std::string on_nonfinite = "skip";  // skip | stop: a step whose loss or gradients are not finite
-  int max_skipped = 10;            // in a row
+  int max_skipped = 10;               // in a row
 };
 
-struct ScheduleSection {  // [schedule]
-  std::string name = "cosine";     // constant | linear | cosine | wsd
+struct ScheduleSection {        // [schedule]
+  std::string name = "cosine";  // constant | linear | cosine | wsd
   int64_t warmup_steps = 0;
-  double warmup_fraction = 0;      // of all steps; when warmup_steps is 0
-  double final_fraction = 0.1;     // of the learning rate, at the end
-  double decay_fraction = 0.2;     // wsd: share of the steps that decays
+  double warmup_fraction = 0;   // of all steps; when warmup_steps is 0
+  double final_fraction = 0.1;  // of the learning rate, at the end
+  double decay_fraction = 0.2;  // wsd: share of the steps that decays
 };
 
-struct PrecisionSection { // [precision]
-  std::string compute = "bf16";    // fp32 | bf16; master weights and sums are fp32
+struct PrecisionSection {        // [precision]
+  std::string compute = "bf16";  // fp32 | bf16; master weights and sums are fp32
 };
 
-struct CheckpointSection {// [checkpoint]
-  int64_t every_steps = 0;         // 0: only at the end
+struct CheckpointSection {  // [checkpoint]
+  int64_t every_steps = 0;  // 0: only at the end
   double every_minutes = 0;
   int keep = 2;
   bool resume = true;
-  bool export_model = true;        // write model/ at the end
+  bool export_model = true;             // write model/ at the end
   std::string export_dtype = "source";  // source | fp32 | bf16
-  std::string on_full = "warn";    // warn | stop: no space left for a checkpoint
+  std::string on_full = "warn";         // warn | stop: no space left for a checkpoint
 };
 
-struct MetricsSection {   // [metrics]
-  double seconds = 5;              // between progress lines where there is no terminal
+struct MetricsSection {  // [metrics]
+  double seconds = 5;    // between progress lines where there is no terminal
   bool tensorboard = true;
 };
 
 struct JobConfig {
-  std::filesystem::path file;      // the job file, absolute
+  std::filesystem::path file;  // the job file, absolute
   std::vector<std::filesystem::path> plugin_dirs;
   JobSection job;
   LaunchSection launch;

@@ -1,0 +1,64 @@
+// The job file: read, completed with --set, the environment and the defaults, checked, and printed back.
+//
+//   JobConfig config = load_job("job.toml", {"optimizer.learning_rate=2e-5"});
+//
+// Paths. Relative model.* and data.* paths of the job file start at the job file's folder; those given by --set, and
+// job.output in either place, start at the current directory. Every path of a JobConfig is absolute.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/job.h"
+
+namespace lf {
+
+// One setting from beside the job file, as "table.key=value" with the value in TOML syntax. Where an option takes text,
+// a value that is no TOML value at all is taken as that text, so that --set model.path=../qwen needs no second quotes.
+struct Override {
+  std::string text;
+  std::string origin = "--set";  // what messages and --print-config call it
+};
+
+struct JobSource {
+  std::filesystem::path file;
+  std::vector<Override> overrides = {};          // in order: the last one of a key wins
+  std::string device = {};                       // LF_DEVICE of the environment; empty: not set
+  std::filesystem::path working_directory = {};  // empty: the process's
+};
+
+struct ResolvedJob {
+  JobConfig config;
+  // Where each value came from, by dotted name: "job.toml:14:3", "--set", "LF_DEVICE", "default". One entry per option.
+  std::map<std::string, std::string, std::less<>> origins;
+};
+
+// Reads and checks all of it. Throws lf::Error with one line for every mistake, "job.toml:14:3: data.max_tokenz is
+// unknown; did you mean data.max_tokens?": kConfig, or kInputMissing where the file itself cannot be read.
+ResolvedJob resolve_job(const JobSource& source);
+
+// The same for who needs only the values; LF_DEVICE is not read (the launcher hands it on as an override).
+JobConfig load_job(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
+
+// Throws lf::Error(kInputMissing) with a line for each model, tokenizer, data or media path that does not exist.
+void require_inputs(const ResolvedJob& job);
+
+// The job as a TOML file with every option, its value and its origin; reading it again gives the same job.
+std::string print_config(const ResolvedJob& job);
+
+// JSON of one option ("data.max_tokens", "model.options.window"), of a table ("data") or, by "", of everything.
+// No value where there is no such name.
+std::optional<std::string> option_json(const JobConfig& config, std::string_view dotted_name);
+
+// The options, for a terminal and as the reference page docs/options.md.
+std::string options_help();
+std::string options_page();
+
+// Where `--fresh` starts over: `output` itself if it does not exist, else the first free of output-2, output-3, ...
+std::filesystem::path fresh_output(const std::filesystem::path& output);
+
+}  // namespace lf

@@ -1,0 +1,113 @@
+#include "config/job_checks.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_limits(std::vector<JobProblem>& problems, std::string_view most_name, std::string_view least_name,
+                  int64_t least, int64_t most) {
+  if (least > 0 && most > 0 && least > most)
+    problems.push_back({most_name, fmt::format("{} must be at least {}, got {} and {}; raise it, or lower the other",
+                                               most_name, least_name, most, least)});
+}
+
+}  // namespace
+
+std::vector<JobProblem> check_job(const ResolvedJob& job, const std::set<std::string, std::less<>>& broken) {
+  const JobConfig& config = job.config;
+  const auto sound = [&](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names)
+      if (broken.contains(name)) return false;
+    return true;
+  };
+  std::vector<JobProblem> problems;
+
+  if (sound({"job.steps", "job.epochs"})) {
+    if (config.job.steps == 0 && config.job.epochs == 0)
+      problems.push_back({"job.steps", "job.steps or job.epochs is required: how long to train"});
+    if (config.job.steps > 0 && config.job.epochs > 0)
+      problems.push_back({"job.epochs", fmt::format("expected one of job.steps and job.epochs, got both ({} and {}); "
+                                                    "remove one",
+                                                    config.job.steps, config.job.epochs)});
+  }
+  if (sound({"model.family"}) && config.model.family.empty())
+    problems.push_back({"model.family", "model.family is required: the model plugin; `lfrun plugins list` shows them"});
+  if (sound({"model.path", "model.config"})) {
+    if (config.model.path.empty() && config.model.config.empty())
+      problems.push_back({"model.path",
+                          "model.path or model.config is required: a Hugging Face directory to start from, or "
+                          "a config.json for random weights"});
+    if (!config.model.path.empty() && !config.model.config.empty())
+      problems.push_back({"model.config",
+                          "expected one of model.path and model.config, got both; remove one: the first "
+                          "brings its own config, the second starts from random weights"});
+  }
+  if (sound({"data.path"}) && config.data.path.empty())
+    problems.push_back({"data.path", "data.path is required: JSONL files of samples, or folders of them"});
+  if (sound({"data.image_min_pixels", "data.image_max_pixels"}))
+    check_limits(problems, "data.image_max_pixels", "data.image_min_pixels", config.data.image_min_pixels,
+                 config.data.image_max_pixels);
+  if (sound({"data.video_min_pixels", "data.video_max_pixels"}))
+    check_limits(problems, "data.video_max_pixels", "data.video_min_pixels", config.data.video_min_pixels,
+                 config.data.video_max_pixels);
+  if (sound({"schedule.warmup_steps", "schedule.warmup_fraction"}) && config.schedule.warmup_steps > 0 &&
+      config.schedule.warmup_fraction > 0)
+    problems.push_back({"schedule.warmup_fraction",
+                        "expected one of schedule.warmup_steps and schedule.warmup_fraction, got "
+                        "both; remove one"});
+  if (sound({"schedule.warmup_steps", "job.steps"}) && config.job.steps > 0 &&
+      config.schedule.warmup_steps > config.job.steps)
+    problems.push_back(
+        {"schedule.warmup_steps", fmt::format("schedule.warmup_steps must be at most job.steps, got {} and {}",
+                                              config.schedule.warmup_steps, config.job.steps)});
+  if (sound({"schedule.name", "schedule.warmup_fraction", "schedule.decay_fraction"}) &&
+      config.schedule.name == "wsd" && config.schedule.warmup_fraction + config.schedule.decay_fraction > 1)
+    problems.push_back(
+        {"schedule.decay_fraction",
+         fmt::format("schedule.warmup_fraction and schedule.decay_fraction must together be at most 1, got "
+                     "{} and {}",
+                     config.schedule.warmup_fraction, config.schedule.decay_fraction)});
+  return problems;
+}
+
+void fill_derived_defaults(ResolvedJob& job, const fs::path& working_directory) {
+  JobConfig& config = job.config;
+  if (config.job.name.empty()) config.job.name = config.file.stem().string();
+  if (config.job.output.empty()) config.job.output = working_directory / "runs" / config.job.name;
+  if (config.model.tokenizer.empty()) config.model.tokenizer = config.model.path;
+}
+
+void require_inputs(const ResolvedJob& job) {
+  std::string lines;
+  const auto require = [&](std::string_view option, const fs::path& path, bool must_be_folder, bool may_be_folder) {
+    if (path.empty()) return;
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    const char* wrong = nullptr;
+    if (!fs::exists(status))
+      wrong = "does not exist";
+    else if (must_be_folder && !fs::is_directory(status))
+      wrong = "is not a folder";
+    else if (!may_be_folder && fs::is_directory(status))
+      wrong = "is a folder; expected a file";
+    if (wrong == nullptr) return;
+    const auto origin = job.origins.find(option);
+    const bool given = origin != job.origins.end() && origin->second != "default";
+    lines += fmt::format("{}{}: {}: {} {}", lines.empty() ? "" : "\n",
+                         given ? origin->second : job.config.file.string(), option, path.string(), wrong);
+  };
+  const JobConfig& config = job.config;
+  require("model.path", config.model.path, true, true);
+  require("model.config", config.model.config, false, false);
+  if (config.model.tokenizer != config.model.path) require("model.tokenizer", config.model.tokenizer, true, true);
+  for (const fs::path& path : config.data.path) require("data.path", path, false, true);
+  require("data.media_root", config.data.media_root, true, true);
+  if (!lines.empty()) throw Error(Exit::kInputMissing, lines);
+}
+
+}  // namespace lf

@@ -1,0 +1,254 @@
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "runtime/config/job_file.h"
+
+namespace lf::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::StartsWith;
+
+using JobReader = JobFile;
+
+TEST_F(JobReader, every_type_of_value_arrives) {
+  const JobConfig config = load(R"(
+[job]
+name = "first"
+seed = 7
+epochs = 1
+[model]
+family = "tiny"
+config = "c/config.json"
+freeze = ["vision", "*.norm.*"]
+[model.lora]
+rank = 8
+[model.options]
+window = 4
+names = ["a", "b"]
+deep = {x = 1.5, y = true}
+[data]
+path = ["a.jsonl", "/abs/b.jsonl"]
+packing = false
+max_bad = 0.25
+)");
+  EXPECT_EQ(config.job.name, "first");
+  EXPECT_EQ(config.job.seed, 7u);
+  EXPECT_EQ(config.job.epochs, 1.0);
+  EXPECT_EQ(config.model.lora.rank, 8);
+  EXPECT_THAT(config.model.freeze, ElementsAre("vision", "*.norm.*"));
+  EXPECT_THAT(config.model.options,
+              ElementsAre(Pair("deep", R"({"x":1.5,"y":true})"), Pair("names", R"(["a","b"])"), Pair("window", "4")));
+  EXPECT_THAT(config.data.path, ElementsAre(folder_ / "a.jsonl", "/abs/b.jsonl"));
+  EXPECT_FALSE(config.data.packing);
+  EXPECT_EQ(config.data.max_bad, 0.25);
+}
+
+TEST_F(JobReader, what_is_not_said_has_the_default_of_job_h) {
+  const JobConfig config = load(kMinimal);
+  const JobConfig defaults;
+  EXPECT_EQ(config.optimizer.beta2, defaults.optimizer.beta2);
+  EXPECT_EQ(config.data.max_tokens, defaults.data.max_tokens);
+  EXPECT_EQ(config.checkpoint.export_dtype, defaults.checkpoint.export_dtype);
+  EXPECT_EQ(config.job.name, "job");
+  EXPECT_EQ(config.job.output, std::filesystem::current_path() / "runs" / "job");
+}
+
+TEST_F(JobReader, an_unknown_key_is_refused_with_its_place_and_the_nearest_name) {
+  const auto [exit, message] = refusal(kMinimal + "max_tokenz = 5\n");
+  EXPECT_EQ(exit, Exit::kConfig);
+  EXPECT_EQ(message, "job.toml:8:1: data.max_tokenz is unknown; did you mean data.max_tokens?");
+}
+
+TEST_F(JobReader, a_key_in_the_wrong_table_is_pointed_to_the_right_one) {
+  EXPECT_EQ(message(kMinimal + "learning_rate = 1e-4\n"),
+            "job.toml:8:1: data.learning_rate is unknown; did you mean optimizer.learning_rate?");
+}
+
+TEST_F(JobReader, a_key_unlike_any_other_is_answered_with_what_the_table_has) {
+  EXPECT_EQ(message(kMinimal + "[memory]\nzzzzzz = 1\n"),
+            "job.toml:9:1: memory.zzzzzz is unknown; [memory] has recompute");
+}
+
+TEST_F(JobReader, an_unknown_table_is_refused_once) {
+  EXPECT_EQ(message(kMinimal + "[optimiser]\nlearning_rate = 1\nbeta1 = 2\n"),
+            "job.toml:8:2: optimiser is unknown; did you mean optimizer?");
+}
+
+TEST_F(JobReader, all_mistakes_are_told_in_one_pass_in_the_order_of_the_file) {
+  EXPECT_EQ(
+      message(R"([job]
+steps = "ten"
+sed = 1
+[data]
+path = "x"
+max_tokens = 0
+too_long = "cutt"
+packing = 1
+[optimizer]
+beta1 = 1.0
+[launch]
+processes = 1.5
+)"),
+      "job.toml:2:9: job.steps: expected an integer, got text \"ten\"\n"
+      "job.toml:3:1: job.sed is unknown; did you mean job.seed?\n"
+      "job.toml:6:14: data.max_tokens must be in [1, 1000000000] (tokens), got 0\n"
+      "job.toml:7:12: data.too_long must be one of skip, cut, got text \"cutt\"\n"
+      "job.toml:8:11: data.packing: expected true or false, got integer 1\n"
+      "job.toml:10:9: optimizer.beta1 must be in [0, 1), got 1\n"
+      "job.toml:12:13: launch.processes: expected an integer, got number 1.5\n"
+      "job.toml: model.family is required: the model plugin; `lfrun plugins list` shows them\n"
+      "job.toml: model.path or model.config is required: a Hugging Face directory to start from, or a config.json "
+      "for random weights");
+}
+
+TEST_F(JobReader, a_key_given_twice_is_refused_and_does_not_hide_other_mistakes) {
+  const std::string said = message("[job]\nsteps = 1\nsteps = 2\nseeed = 1\n");
+  EXPECT_THAT(said, StartsWith("job.toml:3:9: steps is given twice; keep one\n"));
+  EXPECT_THAT(said, HasSubstr("job.toml:4:1: job.seeed is unknown; did you mean job.seed?"));
+}
+
+TEST_F(JobReader, steps_and_epochs_exclude_each_other_and_one_is_needed) {
+  EXPECT_EQ(message("[job]\nsteps = 3\nepochs = 2.0\n[model]\nfamily=\"tiny\"\npath=\"m\"\n[data]\npath=\"d\"\n"),
+            "job.toml:3:10: expected one of job.steps and job.epochs, got both (3 and 2); remove one");
+  EXPECT_EQ(message("[model]\nfamily=\"tiny\"\npath=\"m\"\n[data]\npath=\"d\"\n"),
+            "job.toml: job.steps or job.epochs is required: how long to train");
+}
+
+TEST_F(JobReader, options_that_contradict_each_other_are_refused) {
+  EXPECT_THAT(message(kMinimal + "image_min_pixels = 10\nimage_max_pixels = 5\n"),
+              HasSubstr("job.toml:9:20: data.image_max_pixels must be at least data.image_min_pixels, got 5 and 10"));
+  EXPECT_THAT(message(kMinimal + "[schedule]\nwarmup_steps = 11\n"),
+              HasSubstr("job.toml:9:16: schedule.warmup_steps must be at most job.steps, got 11 and 10"));
+  EXPECT_THAT(message(kMinimal + "[schedule]\nwarmup_steps = 1\nwarmup_fraction = 0.1\n"),
+              HasSubstr("expected one of schedule.warmup_steps and schedule.warmup_fraction, got both"));
+  EXPECT_THAT(message(kMinimal + "[schedule]\nname = \"wsd\"\nwarmup_fraction = 0.6\ndecay_fraction = 0.5\n"),
+              HasSubstr("must together be at most 1, got 0.6 and 0.5"));
+  EXPECT_THAT(message(kMinimal, {"model.path=/m"}), HasSubstr("expected one of model.path and model.config, got both"));
+}
+
+TEST_F(JobReader, a_number_that_is_not_finite_is_refused_even_where_no_range_is_set) {
+  EXPECT_EQ(message(kMinimal + "[optimizer]\nclip_norm = inf\n"),
+            "job.toml:9:13: optimizer.clip_norm must be at least 0, got inf");
+  EXPECT_THAT(message(kMinimal + "[model.options]\nx = nan\n"), HasSubstr("model.options.x: must be finite, got nan"));
+}
+
+TEST_F(JobReader, set_takes_typed_values_and_wins_over_the_file_the_last_one_over_the_first) {
+  const JobConfig config = load(kMinimal, {"job.steps=20", "job.steps = 30", "optimizer.learning_rate=2e-5",
+                                           "model.freeze=[\"vision\"]", "data.packing=false", "optimizer.clip_norm=2"});
+  EXPECT_EQ(config.job.steps, 30);
+  EXPECT_EQ(config.optimizer.learning_rate, 2e-5);
+  EXPECT_THAT(config.model.freeze, ElementsAre("vision"));
+  EXPECT_FALSE(config.data.packing);
+  EXPECT_EQ(config.optimizer.clip_norm, 2.0);
+}
+
+TEST_F(JobReader, set_passes_the_same_checks_and_names_itself) {
+  EXPECT_EQ(message(kMinimal, {"data.max_tokenz=1"}),
+            "--set data.max_tokenz=1: data.max_tokenz is unknown; did you mean data.max_tokens?");
+  EXPECT_EQ(message(kMinimal, {"data.max_tokens=1.5"}),
+            "--set data.max_tokens=1.5: data.max_tokens: expected an integer, got number 1.5");
+  EXPECT_EQ(message(kMinimal, {"precision.compute=fp16"}),
+            "--set precision.compute=fp16: precision.compute must be one of fp32, bf16, got text \"fp16\"");
+  EXPECT_EQ(message(kMinimal, {"job.steps"}), "--set job.steps: expected table.key=value");
+  EXPECT_THAT(message(kMinimal, {"job.steps="}), HasSubstr("job.steps: expected one TOML value, got nothing"));
+}
+
+TEST_F(JobReader, set_cannot_smuggle_in_a_second_key) {
+  EXPECT_THAT(message(kMinimal, {"job.steps=1\nseed = 2"}), HasSubstr("job.steps: expected one TOML value"));
+  EXPECT_THAT(message(kMinimal, {"job.name=\"a\"\nseed = 2"}), HasSubstr("job.name: expected one TOML value"));
+}
+
+TEST_F(JobReader, a_word_without_quotes_is_text_only_where_text_is_wanted) {
+  const JobConfig config = load(kMinimal, {"precision.compute=fp32", "model.freeze=vision*", "job.name=my-run"});
+  EXPECT_EQ(config.precision.compute, "fp32");
+  EXPECT_THAT(config.model.freeze, ElementsAre("vision*"));
+  EXPECT_EQ(config.job.name, "my-run");
+  EXPECT_THAT(message(kMinimal, {"job.steps=ten"}), HasSubstr("job.steps: expected one TOML value, got ten"));
+  EXPECT_THAT(message(kMinimal, {"job.name=12"}), HasSubstr("job.name: expected text in quotes, got integer 12"));
+  EXPECT_THAT(message(kMinimal, {"job.name=\"open"}), HasSubstr("job.name: expected one TOML value"));
+}
+
+TEST_F(JobReader, set_changes_one_key_of_a_free_table) {
+  const JobConfig config = load(kMinimal + "[model.options]\nwindow = 4\nother = 1\n",
+                                {"model.options.window=8", "model.options.deep.x=true"});
+  EXPECT_THAT(config.model.options,
+              ElementsAre(Pair("deep", R"({"x":true})"), Pair("other", "1"), Pair("window", "8")));
+}
+
+TEST_F(JobReader, paths_of_the_file_start_at_its_folder_and_paths_of_the_command_line_at_the_current_one) {
+  const auto job = resolve_job({.file = write(kMinimal + "media_root = \"../media\"\n"),
+                                .overrides = {{"data.path=more.jsonl"}, {"job.output=out"}},
+                                .working_directory = "/somewhere"});
+  EXPECT_EQ(job.config.data.media_root, folder_.parent_path() / "media");
+  EXPECT_EQ(job.config.model.config, folder_ / "config.json");
+  EXPECT_THAT(job.config.data.path, ElementsAre("/somewhere/more.jsonl"));
+  EXPECT_EQ(job.config.job.output, "/somewhere/out");
+}
+
+TEST_F(JobReader, the_output_of_the_file_starts_at_the_current_directory) {
+  const auto job = resolve_job(
+      {.file = write("[job]\nsteps = 1\noutput = \"here\"\n[model]\nfamily=\"tiny\"\npath=\"m\"\n[data]\npath=\"d\"\n"),
+       .working_directory = "/somewhere"});
+  EXPECT_EQ(job.config.job.output, "/somewhere/here");
+  EXPECT_EQ(job.config.model.tokenizer, folder_ / "m");
+}
+
+TEST_F(JobReader, the_environment_chooses_the_device_and_is_checked) {
+  const auto path = write(kMinimal + "[device]\nname = \"cpu\"\n");
+  EXPECT_EQ(resolve_job({.file = path, .device = "cuda"}).config.device.name, "cuda");
+  EXPECT_EQ(resolve_job({.file = path}).config.device.name, "cpu");
+  try {
+    resolve_job({.file = path, .device = "Not A Device"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "LF_DEVICE: device.name must be an id of 2 to 64 characters a-z 0-9 . _ -, got text \"Not A Device\"");
+  }
+}
+
+TEST_F(JobReader, a_job_file_that_cannot_be_read_is_missing_input) {
+  const auto exit_of = [](const std::filesystem::path& path) {
+    try {
+      load_job(path);
+    } catch (const Error& error) {
+      return std::pair(error.exit(), std::string(error.what()));
+    }
+    return std::pair(Exit::kDone, std::string());
+  };
+  EXPECT_THAT(exit_of(folder_ / "absent.toml"), Pair(Exit::kInputMissing, HasSubstr("No such file")));
+  EXPECT_THAT(exit_of(folder_), Pair(Exit::kInputMissing, HasSubstr("got a folder")));
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(exit_of(folder_ / "pipe"), Pair(Exit::kInputMissing, HasSubstr("not a regular file")));
+}
+
+TEST_F(JobReader, missing_inputs_are_all_named_with_the_place_that_asked_for_them) {
+  std::ofstream(folder_ / "config.json") << "{}";
+  const auto job = resolve_job({.file = write(kMinimal + "media_root = \"media\"\n")});
+  try {
+    require_inputs(job);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::kInputMissing);
+    const std::string folder = folder_.string();
+    EXPECT_EQ(std::string(error.what()), folder + "/job.toml:7:8: data.path: " + folder +
+                                             "/train.jsonl does not exist\n" + folder +
+                                             "/job.toml:8:14: data.media_root: " + folder + "/media does not exist");
+  }
+  std::ofstream(folder_ / "train.jsonl") << "";
+  std::filesystem::create_directory(folder_ / "media");
+  EXPECT_NO_THROW(require_inputs(job));
+}
+
+TEST_F(JobReader, starting_over_takes_the_first_free_directory) {
+  EXPECT_EQ(fresh_output(folder_ / "run"), folder_ / "run");
+  std::filesystem::create_directory(folder_ / "run");
+  EXPECT_EQ(fresh_output(folder_ / "run"), folder_ / "run-2");
+  std::filesystem::create_directory(folder_ / "run-2");
+  EXPECT_EQ(fresh_output(folder_ / "run"), folder_ / "run-3");
+}
+
+}  // namespace
+}  // namespace lf::test

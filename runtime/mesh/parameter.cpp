@@ -39,7 +39,7 @@ void check_part(const ParameterInfo& parameter, const ParameterPart& part) {
   if (part.along != LF_ALONG_NONE && part.piece < 1)
     refuse(parameter, "part {}: expected a piece of 1 or more rows, got {}", part.name, part.piece);
   const bool stacked = (part.flags & LF_PART_STACK) != 0;
-  if (stacked && (ndim < 1 || part.stack != part.shape[0]))
+  if (stacked && (ndim < 1 || part.stack != part.shape[0] || part.stack < 1))
     refuse(parameter, "part {} stacks {} tensors into shape [{}]", part.name, part.stack, fmt::join(part.shape, ", "));
   if (stacked && part.name.find("{}") == part.name.npos)
     refuse(parameter, "part {} is stacked, but its name has no {{}} for the index", part.name);

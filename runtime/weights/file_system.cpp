@@ -1,0 +1,211 @@
+#include "weights/file_system.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace lf {
+namespace {
+
+namespace fs = std::filesystem;
+
+Exit exit_of(int code) {
+  switch (code) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Exit::kPermission;
+    case ENOENT:
+    case ENOTDIR:
+      return Exit::kInputMissing;
+    case ENOSPC:
+    case EDQUOT:
+    case EEXIST:
+      return Exit::kCannotCreate;
+    default:
+      return Exit::kIo;
+  }
+}
+
+const char* next_move(int code) {
+  switch (code) {
+    case ENOSPC:
+      return "; free some space";
+    case EDQUOT:
+      return "; free some of your quota";
+    case EROFS:
+      return "; choose a folder that can be written";
+    case EACCES:
+    case EPERM:
+      return "; check the owner and permissions of the folder";
+    case EEXIST:
+      return "; remove it, or choose another place";
+    default:
+      return "";
+  }
+}
+
+class PosixOutputFile final : public OutputFile {
+ public:
+  PosixOutputFile(int descriptor, fs::path path) : descriptor_(descriptor), path_(std::move(path)) {}
+  PosixOutputFile(const PosixOutputFile&) = delete;
+  PosixOutputFile& operator=(const PosixOutputFile&) = delete;
+  ~PosixOutputFile() override { ::close(descriptor_); }
+
+  void write(uint64_t offset, const void* bytes, uint64_t size) override {
+    const char* from = static_cast<const char*>(bytes);
+    while (size > 0) {
+      const ssize_t n = ::pwrite(descriptor_, from, size, static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw FileError(errno, "write", path_);
+      if (n == 0) throw FileError(EIO, "write", path_);
+      from += n;
+      offset += static_cast<uint64_t>(n);
+      size -= static_cast<uint64_t>(n);
+    }
+  }
+
+  void sync() override {
+    // After a failed fsync Linux may drop the dirty pages, so a second try would prove nothing: the error stands.
+    if (::fsync(descriptor_) != 0) throw FileError(errno, "fsync", path_);
+  }
+
+ private:
+  int descriptor_;
+  fs::path path_;
+};
+
+}  // namespace
+
+FileError::FileError(int code, std::string_view operation, const fs::path& path)
+    : Error(exit_of(code),
+            fmt::format("{}: {} failed: {}{}", path.string(), operation, std::strerror(code), next_move(code))),
+      code_(code) {}
+
+bool FileError::no_space() const { return code_ == ENOSPC || code_ == EDQUOT; }
+
+std::unique_ptr<OutputFile> PosixFileSystem::create(const fs::path& path, uint64_t size) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) throw FileError(errno, "create", path);
+  auto file = std::make_unique<PosixOutputFile>(descriptor, path);
+  if (size > 0 && ::fallocate(descriptor, 0, 0, static_cast<off_t>(size)) != 0) {
+    if (errno != EOPNOTSUPP && errno != ENOSYS) throw FileError(errno, fmt::format("reserving {} bytes", size), path);
+    if (::ftruncate(descriptor, static_cast<off_t>(size)) != 0) throw FileError(errno, "resize", path);
+  }
+  return file;
+}
+
+std::unique_ptr<OutputFile> PosixFileSystem::open(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0) throw FileError(errno, "open", path);
+  return std::make_unique<PosixOutputFile>(descriptor, path);
+}
+
+void PosixFileSystem::make_directory(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0777) != 0) throw FileError(errno, "mkdir", path);
+}
+
+void PosixFileSystem::rename(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) throw FileError(errno, "rename of " + from.string() + " to it", to);
+}
+
+bool PosixFileSystem::exchange(const fs::path& a, const fs::path& b) {
+  if (::syscall(SYS_renameat2, AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno == EINVAL || errno == ENOSYS) return false;
+  throw FileError(errno, "exchange with " + a.string(), b);
+}
+
+void PosixFileSystem::remove(const fs::path& path) {
+  if (::remove(path.c_str()) != 0) throw FileError(errno, "remove", path);
+}
+
+void PosixFileSystem::sync_directory(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw FileError(errno, "open", path);
+  const int result = ::fsync(descriptor);
+  const int code = errno;
+  ::close(descriptor);
+  if (result != 0 && code != EINVAL) throw FileError(code, "fsync", path);  // EINVAL: folders cannot be synced there
+}
+
+uint64_t PosixFileSystem::available_bytes(const fs::path& path) {
+  fs::path there = fs::absolute(path);
+  std::error_code ignored;
+  while (!fs::exists(there, ignored) && there.has_parent_path() && there != there.parent_path())
+    there = there.parent_path();
+  struct statvfs info {};
+  if (::statvfs(there.c_str(), &info) != 0) throw FileError(errno, "statvfs", there);
+  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+void write_file(FileSystem& files, const fs::path& path, std::string_view bytes) {
+  const auto file = files.create(path, bytes.size());
+  file->write(0, bytes.data(), bytes.size());
+  file->sync();
+}
+
+void remove_tree(FileSystem& files, const fs::path& path) {
+  std::error_code code;
+  const fs::file_status status = fs::symlink_status(path, code);
+  if (status.type() == fs::file_type::not_found) return;
+  if (status.type() == fs::file_type::directory) {
+    fs::directory_iterator entries(path, code);
+    if (code) throw FileError(code.value(), "listing", path);
+    for (const fs::directory_entry& entry : entries) remove_tree(files, entry.path());
+  }
+  files.remove(path);
+}
+
+void replace_tree(FileSystem& files, const fs::path& fresh, const fs::path& target) {
+  fs::path old = target;
+  old += ".old";
+  const fs::path folder = target.parent_path();
+  std::error_code code;
+  if (!fs::exists(fs::symlink_status(target, code))) {
+    files.rename(fresh, target);
+    files.sync_directory(folder);
+    return;
+  }
+  if (files.exchange(fresh, target)) {
+    files.sync_directory(folder);
+    remove_tree(files, fresh);
+    return;
+  }
+  remove_tree(files, old);
+  files.rename(target, old);
+  files.rename(fresh, target);
+  files.sync_directory(folder);
+  remove_tree(files, old);
+}
+
+std::string read_text_file(const fs::path& path, uint64_t limit) {
+  // Without O_NONBLOCK, opening a named pipe would wait for ever.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) throw FileError(errno, "open", path);
+  const PosixOutputFile closes(descriptor, path);
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) throw FileError(errno, "stat", path);
+  if (!S_ISREG(info.st_mode)) fail(Exit::kBadData, "{}: expected a regular file", path.string());
+  if (static_cast<uint64_t>(info.st_size) > limit)
+    fail(Exit::kBadData, "{}: expected at most {} bytes, got {}", path.string(), limit, info.st_size);
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  size_t got = 0;
+  while (got < text.size()) {
+    const ssize_t n = ::pread(descriptor, text.data() + got, text.size() - got, static_cast<off_t>(got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw FileError(errno, "read", path);
+    if (n == 0) break;
+    got += static_cast<size_t>(n);
+  }
+  text.resize(got);
+  return text;
+}
+
+}  // namespace lf

@@ -1,6 +1,7 @@
 #include "comm/gloo_group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <future>
@@ -201,6 +202,8 @@ class GlooGroup final : public Group {
     start("barrier", [&] { return gloo_->barrier(); }).wait();
   }
 
+  void abort() noexcept override { aborted_.store(true); }
+
  private:
   class Pending final : public Ticket::Work {
    public:
@@ -233,7 +236,7 @@ class GlooGroup final : public Group {
   template <typename Call>
   Ticket start(const char* what, Call call) {
     if (is_dead_) fail(Exit::kUnavailable, "group {}: {} after it failed: {}", name_, what, death_);
-    if (membership_->cancelled()) die(what, membership_->cancel_reason(), nullptr);
+    look_around(what, nullptr);
     try {
       return Ticket(std::make_unique<Pending>(*this, what, call()));
     } catch (const c10::Error& error) {
@@ -248,23 +251,31 @@ class GlooGroup final : public Group {
     }
     const auto deadline = Clock::now() + membership_->config().timeout;
     while (!signal.wait_for(kLook)) {
-      if (membership_->cancelled()) die(what, membership_->cancel_reason(), &signal);
-      if (const std::string gone = gone_peer(); !gone.empty() && !signal.is_set()) die(what, gone, &signal);
+      look_around(what, &signal);
+      if (const std::string gone = gone_peer(); !gone.empty() && !signal.is_set()) die_of(gone, what, &signal);
       if (Clock::now() > deadline) {
-        die(what, fmt::format("a rank did not take part within {} s", membership_->config().timeout.count() / 1000.0),
-            &signal);
+        die_of(fmt::format("a rank did not take part within {} s", membership_->config().timeout.count() / 1000.0),
+               what, &signal);
       }
     }
     try {
       work.wait();
     } catch (const std::exception& error) {
-      std::string gone = gone_peer();
-      if (gone.empty()) gone = error.what();
-      die(what, gone, &signal);
+      if (const std::string gone = gone_peer(); !gone.empty()) die_of(gone, what, &signal);
+      if (!left_.empty()) end(fmt::format("rank {} has left the group", *left_.begin()), what, &signal);
+      die_of(error.what(), what, &signal);
     }
   }
 
-  // "rank 2 closed its connection ..." where a peer did so without a goodbye; else empty.
+  void look_around(const char* what, Signal* signal) {
+    if (membership_->cancelled()) die_of(membership_->cancel_reason(), what, signal);
+    if (aborted_.load()) {
+      membership_->say_goodbye(short_name_);
+      end("this rank aborted it", what, signal);
+    }
+  }
+
+  // "rank 2 is gone ..." where a peer closed its connection without a goodbye; else empty.
   std::string gone_peer() {
     for (int peer : sockets_.hung_up()) {
       if (peer >= 0 && (left_.contains(peer) || membership_->said_goodbye(short_name_, peer))) {
@@ -277,15 +288,21 @@ class GlooGroup final : public Group {
     return "";
   }
 
-  [[noreturn]] void die(const char* what, const std::string& seen, Signal* signal) {
-    is_dead_ = true;
+  // A failure of the job: leaves word of it for the other ranks.
+  [[noreturn]] void die_of(const std::string& seen, const char* what, Signal* signal) {
     membership_->announce(fmt::format("{} (seen by rank {})", seen, rank()));
+    end(seen, what, signal);
+  }
+
+  [[noreturn]] void end(const std::string& seen, const char* what, Signal* signal) {
+    is_dead_ = true;
     sockets_.shut_down();
     if (signal != nullptr) signal->wait_for(kSettle);  // then Gloo's threads have let go of the buffers
     death_ = seen;
     const std::optional<std::string> word = membership_->first_word();
     if (word && word->rfind(seen, 0) != 0) death_ += "; first of all, " + *word;
-    fail(Exit::kUnavailable, "group {}: {} failed on rank {}: {}; see that rank's log", name_, what, rank(), death_);
+    fail(Exit::kUnavailable, "group {}: {} failed on rank {}: {}{}", name_, what, rank(), death_,
+         aborted_.load() ? "" : "; see the logs of the ranks named");
   }
 
   const std::string short_name_, name_;
@@ -293,6 +310,7 @@ class GlooGroup final : public Group {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   PeerSockets sockets_;
   std::set<int> left_;
+  std::atomic<bool> aborted_{false};
   bool is_dead_ = false;
   std::string death_;
 };

@@ -243,6 +243,32 @@ TEST(group, a_cancelled_rendezvous_ends_a_wait_although_all_peers_live) {
   EXPECT_EQ(outcomes[1].text, "slept");
 }
 
+TEST(group, an_aborted_gathering_throws_on_its_own_rank_and_leaves_no_word_of_failure) {
+  const auto outcomes = with_ranks(2, [](lf::Rendezvous& rendezvous, int rank) -> std::string {
+    auto loader = rendezvous.group("loader");
+    auto dp = rendezvous.group("dp");
+    std::string text;
+    if (rank == 0) {
+      std::thread stopper([&] {
+        std::this_thread::sleep_for(50ms);
+        loader->abort();
+      });
+      try {
+        loader->all_gather("x");
+      } catch (const lf::Error& error) {
+        text = error.what();
+      }
+      stopper.join();
+    }
+    std::vector<float> value{1.0f};
+    dp->all_reduce(value);  // the other groups go on
+    dp->barrier();
+    return fmt::format("{} {}", value[0], text);
+  });
+  EXPECT_THAT(outcomes[0].text, HasSubstr("2 group g0/loader: all-gather failed on rank 0: this rank aborted it"));
+  EXPECT_EQ(outcomes[1].text, "2 ");
+}
+
 TEST(group, a_rank_that_is_late_beyond_the_timeout_is_an_error_and_not_a_hang) {
   ScratchFolder folder;
   const auto outcomes = run_ranks(2, [&](int rank) -> std::string {

@@ -65,7 +65,7 @@ typedef struct lf_port {
 typedef struct lf_edge {
   lf_hdr h;
   lf_str name;
-  uint32_t from, to, to_unit, reserved; /* component indices; the unit of `to` that receives the rows */
+  uint32_t from, to, to_unit, from_unit; /* component indices; the unit of `to` that gets the rows, of `from` that makes them */
   lf_port port;
 } lf_edge;
 
@@ -154,6 +154,10 @@ typedef struct lf_batch {
   const lf_named_tensor *columns;
   uint32_t n_columns, n_samples, flags, n_own;
   const int64_t *own; /* rows of this rank, ascending; null: all */
+  /* What backward will be given as loss_scale, if it will be called; 0: not known yet, or forward only. A stage that ends
+   * the last component may then make the gradients of its last unit's parameters in forward already (a large vocabulary's
+   * logits need not be computed twice): gradients that forward added are worthless once the micro-batch is dropped. */
+  double loss_scale;
 } lf_batch;
 
 /* Sums and counts, never means: the division by the global weight is the host's, once. */
@@ -205,7 +209,8 @@ typedef struct lf_model_api {
   /* A stage: some units of one component on this rank. [main] */
   int32_t (*stage_new)(lf_model model, const lf_stage_config *config, lf_stage *out, lf_err *err);
   int32_t (*stage_free)(lf_stage stage, lf_err *err); /* [main] */
-  /* The unit's parameters in table order: local shapes by lf_slice, values in the compute dtype. Gradients have dtype 0
+  /* Units of a stage are counted from its first_unit, here and in lf_parallel_host.unit.
+   * The unit's parameters in table order: local shapes by lf_slice, values in the compute dtype. Gradients have dtype 0
    * where a parameter is frozen, else the value's dtype or f32; they are *added to*, and are zero at the first
    * micro-batch of a step. Called for each unit before its first use, and again at any NEED with LF_MODEL_REBIND. [step] */
   int32_t (*bind)(lf_stage stage, uint32_t unit, const lf_tensor *values, const lf_tensor *grads, uint32_t n, lf_err *err);

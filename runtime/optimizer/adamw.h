@@ -1,0 +1,83 @@
+// AdamW over flat buffers (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019), as torch.optim.AdamW
+// computes it: a step count for each parameter, and parameters without gradient are left alone, decay included.
+//
+// One pass reads gradients, master values and both moments, and writes the moments, the master values and the compute
+// copy.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/job.h"
+#include "optimizer/flat_memory.h"
+
+namespace lf {
+
+// One trained parameter: a range of the flat buffers, in elements.
+struct OptimizedParameter {
+  std::string name;
+  int64_t offset = 0, elements = 0;
+  uint32_t unit = 0;  // as has_gradient counts them
+  bool decay = true;  // gets weight decay
+  double learning_rate_scale = 1;
+};
+
+struct OptimizerInputs {
+  OptimizerSection settings;
+  std::span<float> master;           // borrowed, as are the next two
+  std::span<const float> gradients;  // of the mean loss: already divided by the global count
+  uint16_t* compute_bf16 = nullptr;  // same offsets as master; null where models read master
+  std::vector<OptimizedParameter> parameters;
+  int threads = 1;
+};
+
+struct StepStats {
+  double learning_rate = 0;
+  double grad_norm = 0;  // before clipping; not finite where a gradient is not
+  bool clipped = false;
+  bool skipped = false;  // nothing was changed
+};
+
+// What a checkpoint holds of a parameter beside its master values. Valid as long as the optimizer.
+struct OptimizerState {
+  const OptimizedParameter* parameter = nullptr;
+  std::span<float> m, v;    // first and second moment
+  int64_t* step = nullptr;  // updates that it has had
+};
+
+class AdamW {
+ public:
+  explicit AdamW(OptimizerInputs inputs);
+
+  // Clips by the norm of all gradients (as torch.nn.utils.clip_grad_norm_: by clip_norm / (norm + 1e-6), at most 1),
+  // then updates the parameters of the units that have a gradient. `loss` and the norm decide whether the step is
+  // finite: if not, it is skipped and counted, or by on_nonfinite = "stop" and after max_skipped in a row an
+  // lf::Error(kBadData) that names the first parameter concerned. The same bits for any number of threads.
+  StepStats step(double learning_rate, double loss, std::span<const uint8_t> has_gradient);
+
+  // In the order of the inputs. Writing through it restores a checkpoint.
+  std::vector<OptimizerState> state();
+  int skipped_in_row() const { return skipped_in_row_; }
+  void set_skipped_in_row(int count) { skipped_in_row_ = count; }
+  uint64_t bytes() const { return m_.bytes() + v_.bytes(); }
+
+ private:
+  struct Block {
+    uint32_t parameter;
+    int64_t begin, end;
+  };
+  double gradient_norm(std::span<const uint8_t> has_gradient);
+  void update(double learning_rate, float clip, std::span<const uint8_t> has_gradient);
+  void refuse_or_count(double loss, double norm);
+
+  OptimizerInputs inputs_;
+  FlatMemory m_, v_;
+  std::vector<int64_t> steps_;  // per parameter
+  std::vector<Block> blocks_;
+  std::vector<double> square_sums_;  // per block
+  int skipped_in_row_ = 0;
+};
+
+}  // namespace lf

@@ -1,0 +1,59 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "plugins/elf_note.h"
+#include "plugins/manifest.h"
+#include "plugins/plugins.h"
+#include "plugins/refusal.h"
+#include "plugins/trust.h"
+
+namespace lf {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".lfplugin.so";
+
+}  // namespace
+
+Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
+  Candidate candidate;
+  candidate.path = file;
+  try {
+    // Links above the file are followed here, once; the file itself must not be one.
+    candidate.path = fs::canonical(fs::absolute(file).parent_path()) / file.filename();
+    const OpenFile opened = open_trusted(candidate.path);
+    candidate.device = opened.status().st_dev;
+    candidate.inode = opened.status().st_ino;
+    candidate.manifest = parse_manifest(read_plugin_note(opened));
+    require_compatible(*candidate.manifest, host);
+  } catch (const Refusal& refusal) {
+    candidate.refusal = refusal.what();
+  } catch (const fs::filesystem_error& error) {
+    candidate.refusal = "cannot be opened: " + error.code().message();
+  }
+  return candidate;
+}
+
+std::vector<Candidate> list_plugins(const std::vector<fs::path>& dirs, const PluginHost& host) {
+  std::vector<Candidate> found;
+  for (const fs::path& dir : dirs) {
+    std::error_code error;
+    std::vector<fs::path> files;
+    for (fs::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error))
+      if (entry->path().filename().string().ends_with(kSuffix)) files.push_back(entry->path());
+    if (error)
+      fail(Exit::kConfig, "{}: expected a folder of plugins, got: {}; check --plugin-dir", dir.string(),
+           error.message());
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) {
+      Candidate candidate = judge_plugin(file, host);
+      const bool known =
+          std::any_of(found.begin(), found.end(), [&](const Candidate& c) { return c.path == candidate.path; });
+      if (!known) found.push_back(std::move(candidate));
+    }
+  }
+  return found;
+}
+
+}  // namespace lf

@@ -1,0 +1,14 @@
+// The manifest's text out of a shared object, by reading alone: no code of the file runs and nothing is mapped.
+#pragma once
+
+#include <string>
+
+#include "plugins/trust.h"
+
+namespace lf {
+
+// Throws Refusal unless the file is a whole x86-64 ELF shared object, every segment and section of it inside the file,
+// with one note "lfplug" of type 1 in section .note.lfplugin. The text ends at its first NUL.
+std::string read_plugin_note(const OpenFile& file);
+
+}  // namespace lf

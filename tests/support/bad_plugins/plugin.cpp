@@ -1,0 +1,87 @@
+// A balancer plugin that does nothing, and, by one definition each, the ways to be a bad one (CMakeLists.txt).
+#include "lf/plugin_sdk/plugin.hpp"
+
+#include <csignal>
+#include <stdexcept>
+
+#include <unistd.h>
+
+#include "lf/plugin_api/balancer.h"
+
+#ifndef LF_TEST_ABI
+#define LF_TEST_ABI "0.1"
+#endif
+#ifndef LF_TEST_TORCH
+#define LF_TEST_TORCH "none"
+#endif
+#ifndef LF_TEST_REQUIRES
+#define LF_TEST_REQUIRES "lf.media/1"
+#endif
+#ifndef LF_TEST_MAGIC
+#define LF_TEST_MAGIC LF_PLUGIN_MAGIC
+#endif
+#ifndef LF_TEST_KIND
+#define LF_TEST_KIND LF_KIND_BALANCER
+#endif
+#ifndef LF_TEST_DESCRIPTOR_ID
+#define LF_TEST_DESCRIPTOR_ID "good_00"
+#endif
+#ifndef LF_TEST_IN_ENTRY
+#define LF_TEST_IN_ENTRY
+#endif
+#ifndef LF_TEST_IN_CONSTRUCTOR
+#define LF_TEST_IN_CONSTRUCTOR
+#endif
+
+#ifndef LF_TEST_NO_MANIFEST
+LF_PLUGIN_MANIFEST("{\"abi\":\"" LF_TEST_ABI
+                   "\",\"kind\":\"balancer\",\"id\":\"good_00\",\"version\":\"1.2\","
+                   "\"interfaces\":[\"lf.balancer/1\"],\"torch\":\"" LF_TEST_TORCH
+                   "\",\"requires\":[\"" LF_TEST_REQUIRES "\"]}");
+#endif
+
+void lf_test_nobody_defines_this();
+
+namespace {
+
+[[maybe_unused]] void crash() { raise(SIGSEGV); }
+
+[[maybe_unused]] void hang() {
+  for (;;) pause();
+}
+
+[[gnu::constructor]] void on_open() { LF_TEST_IN_CONSTRUCTOR; }
+
+int32_t start(const lf_host*, lf_err* err) {
+#ifdef LF_TEST_START_FAILS
+  lf::sdk::set_error(err, LF_E_NO_DEVICE, "expected a card, got none");
+  return LF_E_NO_DEVICE;
+#else
+  (void)err;
+  return LF_OK;
+#endif
+}
+
+const lf_balancer_api kBalancer = lf::sdk::with_header<lf_balancer_api>();
+#ifdef LF_TEST_NO_INTERFACE
+const lf::sdk::Interface kInterfaces[] = {{"lf.other/1", &kBalancer}};
+#else
+const lf::sdk::Interface kInterfaces[] = {{LF_BALANCER_INTERFACE, &kBalancer}};
+#endif
+
+const lf_plugin kPlugin = [] {
+  lf_plugin plugin = lf::sdk::make_plugin<kInterfaces>(LF_TEST_KIND, LF_TEST_DESCRIPTOR_ID, "1.2", &start);
+  plugin.magic = LF_TEST_MAGIC;
+  return plugin;
+}();
+
+}  // namespace
+
+#ifndef LF_TEST_NO_ENTRY
+extern "C" LF_EXPORT const lf_plugin* lf_plugin_entry(uint32_t, uint32_t) {
+  LF_TEST_IN_ENTRY;
+  return &kPlugin;
+}
+#else
+[[maybe_unused]] const lf_plugin* unused = &kPlugin;
+#endif

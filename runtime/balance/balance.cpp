@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include "balance/certificate.h"
 #include "balance/validate.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
@@ -67,9 +68,11 @@ BalancePlan make_plan(const lf_balancer_api* api, lf_balancer policy, const std:
     fail(code == LF_E_BUG ? Exit::kBug : Exit::kConfig, "balancer {}: step {}: {}", policy_id, input.step, err.message);
   validate_plan(policy_id, input, plan.assignments);
 
-  plan.objective_seconds = report.objective_seconds;
-  plan.lower_bound_seconds = report.lower_bound_seconds;
-  plan.mean_seconds = report.mean_seconds;
+  const Certificate certificate = certify(input, plan.assignments);
+  plan.objective_seconds = certificate.objective;
+  plan.lower_bound_seconds = certificate.lower_bound;
+  plan.mean_seconds = certificate.mean;
+  plan.remedy = certificate.remedy;
   plan.hash = hash_of(input, plan.assignments);
 
   plan.samples.assign(input.replicas, std::vector<std::vector<uint32_t>>(input.micro_batches));

@@ -25,8 +25,8 @@ struct BalanceInput {
   uint64_t seed = 0;
   int32_t objective = LF_OBJECTIVE_SUM;
   int32_t replicas = 1, micro_batches = 1;
-  std::vector<double> speed;  // per replica; empty: all 1
-  double fixed_seconds = 0;   // per micro-batch
+  std::vector<double> speed;       // per replica; empty: all 1
+  double fixed_seconds = 0;        // per micro-batch
   std::vector<BalancePart> parts;  // the last one has exactly one atom per sample
   uint64_t n_samples = 0;
 };
@@ -35,8 +35,10 @@ struct BalanceInput {
 struct BalancePlan {
   std::vector<std::vector<std::vector<uint32_t>>> samples;
   std::vector<lf_assignment> assignments;  // per part and atom
+  // The certificate (balance/certificate.h), computed by the runtime, not taken from the policy's report.
   double objective_seconds = 0, lower_bound_seconds = 0, mean_seconds = 0;
-  uint64_t hash = 0;  // equal on every rank, or something is very wrong
+  std::string remedy;  // what would help where the bound itself is bad; else empty
+  uint64_t hash = 0;   // equal on every rank, or something is very wrong
 };
 
 // Calls the policy and refuses a bad plan by the policy's name: an atom missing or twice, a place out of range, a limit

@@ -8,13 +8,13 @@
 
 namespace lf::planning {
 
-// One setting: its name, and where its value goes. Exactly one of the targets is set.
+// One setting: its name, and where its value goes.
 struct Setting {
   std::string_view name;
-  double* number = nullptr;
-  double least = 0, most = 0;  // of number, both included
-  std::string* word = nullptr;
-  std::vector<std::string_view> words;  // that word may be
+  double* number = nullptr;  // a number from least to most
+  double least = 0, most = 0;
+  std::string* word = nullptr;  // or one of these words
+  std::vector<std::string_view> words = {};
 };
 
 // Reads a JSON object into the settings; absent ones keep their value, an empty text is an empty object. Throws

@@ -1,0 +1,246 @@
+#include "balance/certificate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+double speed_of(const BalanceInput& input, int32_t replica) { return input.speed.empty() ? 1 : input.speed[replica]; }
+
+double slowest_replica(const BalanceInput& input, const std::vector<double>& slots) {
+  double most = 0;
+  for (int32_t r = 0; r < input.replicas; ++r) {
+    const auto first = slots.begin() + static_cast<ptrdiff_t>(r) * input.micro_batches;
+    most = std::max(most, std::accumulate(first, first + input.micro_batches, 0.0));
+  }
+  return most;
+}
+
+void add_fixed(const BalanceInput& input, std::vector<double>& slots) {
+  for (size_t slot = 0; slot < slots.size(); ++slot)
+    slots[slot] += input.fixed_seconds / speed_of(input, static_cast<int32_t>(slot / input.micro_batches));
+}
+
+// ---- bounds --------------------------------------------------------------------------------------------------------
+
+// What moves as one: a sample with its tied atoms.
+struct Movers {
+  std::vector<double> seconds;
+  const std::vector<int64_t>* rows = nullptr;  // of the last part
+  int64_t row_limit = 0;
+};
+
+// One machine group of a bound: the work of one barrier-free stretch.
+struct Work {
+  double total = 0, heaviest = 0;
+  void add(double seconds) {
+    total += seconds;
+    heaviest = std::max(heaviest, seconds);
+  }
+};
+
+struct Cluster {
+  double fastest = 0, speeds = 0;  // largest, and sum
+  bool even = true;
+};
+
+Cluster cluster_of(const BalanceInput& input) {
+  Cluster cluster;
+  for (int32_t r = 0; r < input.replicas; ++r) {
+    cluster.fastest = std::max(cluster.fastest, speed_of(input, r));
+    cluster.speeds += speed_of(input, r);
+    cluster.even = cluster.even && speed_of(input, r) == speed_of(input, 0);
+  }
+  return cluster;
+}
+
+// Samples that must keep the heaviest company, since no micro-batch may be empty: the lightest ones there are.
+double company(const BalanceInput& input, const std::vector<double>& seconds) {
+  const auto needed = static_cast<size_t>(input.micro_batches - 1);
+  if (needed == 0 || seconds.size() < static_cast<size_t>(input.replicas) * input.micro_batches) return 0;
+  std::vector<double> lightest(needed);
+  std::partial_sort_copy(seconds.begin(), seconds.end(), lightest.begin(), lightest.end());
+  return std::accumulate(lightest.begin(), lightest.end(), 0.0);
+}
+
+// The least level L at which the rows of the step can be held. Two samples above L/2 never share a replica, so each of
+// them has one of its own, which beside it takes rows only as long as its time stays below L: at best at the lowest
+// cost per row there is. Every other replica holds M x limit rows at most. Equal speeds only.
+double limited_makespan(const BalanceInput& input, const Movers& movers, double from) {
+  const double room = static_cast<double>(movers.row_limit) * input.micro_batches;
+  double rows = 0, density = std::numeric_limits<double>::infinity();
+  std::vector<size_t> heavy;
+  for (size_t i = 0; i < movers.seconds.size(); ++i) {
+    const auto r = static_cast<double>((*movers.rows)[i]);
+    rows += r;
+    if (r > 0) density = std::min(density, movers.seconds[i] / r);
+    if (movers.seconds[i] > from / 2) heavy.push_back(i);
+  }
+  const auto holds = [&](double level) {
+    double held = 0;
+    int32_t alone = 0;
+    for (const size_t i : heavy) {
+      if (movers.seconds[i] <= level / 2) continue;
+      ++alone;
+      const double beside = density > 0 ? (level - movers.seconds[i]) / density : room;
+      held += std::min(room, static_cast<double>((*movers.rows)[i]) + beside);
+    }
+    return held + std::max(0, input.replicas - alone) * room >= rows;
+  };
+  if (heavy.empty() || holds(from)) return from;
+  double low = from, high = 2 * from;
+  while (!holds(high) && high < 1e3 * from) high *= 2;
+  for (int i = 0; i < 40; ++i) (holds((low + high) / 2) ? high : low) = (low + high) / 2;
+  return low;
+}
+
+// The micro-batch of the heaviest sample lasts as long as it does on all replicas, and they cannot hold more work in it
+// than their rows allow: at best the rows of the highest cost. The rest takes at least its mean. Equal speeds only.
+double limited_lockstep(const BalanceInput& input, const Movers& movers, double heaviest, double total) {
+  std::vector<uint32_t> order(movers.seconds.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto density = [&](uint32_t i) { return movers.seconds[i] / std::max<double>(1, (*movers.rows)[i]); };
+  std::ranges::sort(order, [&](uint32_t a, uint32_t b) { return density(a) > density(b); });
+  double room = static_cast<double>(movers.row_limit) * input.replicas, held = 0;
+  for (const uint32_t i : order) {
+    if (room <= 0) break;
+    const double share = std::min(1.0, room / std::max<double>(1, (*movers.rows)[i]));
+    held += share * movers.seconds[i];
+    room -= static_cast<double>((*movers.rows)[i]);
+  }
+  held = std::min(held, heaviest * input.replicas);
+  return heaviest + (total - held) / input.replicas;
+}
+
+std::string remedy_for(const BalanceInput& input, const Certificate& certificate) {
+  constexpr double kWorthSaying = 1.05;
+  if (certificate.mean <= 0 || certificate.lower_bound < kWorthSaying * certificate.mean) return "";
+  const double ratio = certificate.lower_bound / certificate.mean;
+  if (certificate.limited > certificate.heaviest * 1.001)
+    return fmt::format("the limit on rows keeps the bound {:.2f} times above the mean: raise data.max_tokens", ratio);
+  return fmt::format(
+      "one sample keeps the bound {:.2f} times above the mean: give each step more samples (data.micro_batches), cut "
+      "or "
+      "skip long samples (data.max_tokens, data.too_long), or spread one sample over several devices{}",
+      ratio, input.replicas == 1 ? "" : " (context parallelism)");
+}
+
+}  // namespace
+
+std::vector<double> slot_seconds(const BalanceInput& input, size_t part, std::span<const lf_assignment> assignments) {
+  for (size_t p = 0; p < part; ++p) assignments = assignments.subspan(input.parts[p].sample.size());
+  std::vector<double> slots(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
+  const std::vector<double>& seconds = input.parts[part].seconds;
+  for (size_t i = 0; i < seconds.size(); ++i)
+    slots[static_cast<size_t>(assignments[i].replica) * input.micro_batches + assignments[i].micro_batch] += seconds[i];
+  if (!input.speed.empty())
+    for (size_t slot = 0; slot < slots.size(); ++slot) slots[slot] /= input.speed[slot / input.micro_batches];
+  return slots;
+}
+
+double objective_seconds(const BalanceInput& input, std::span<const lf_assignment> assignments) {
+  std::vector<double> all(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
+  double stages = 0;
+  for (size_t p = 0; p < input.parts.size(); ++p) {
+    std::vector<double> slots = slot_seconds(input, p, assignments);
+    for (size_t slot = 0; slot < slots.size(); ++slot) all[slot] += slots[slot];
+    if (p + 1 == input.parts.size()) {
+      add_fixed(input, all);
+      add_fixed(input, slots);
+    }
+    stages += slowest_replica(input, slots);
+  }
+  switch (input.objective) {
+    case LF_OBJECTIVE_MAKESPAN:
+    case LF_OBJECTIVE_SUM:
+      return slowest_replica(input, all);
+    case LF_OBJECTIVE_TWO_STAGE:
+      return stages;
+    case LF_OBJECTIVE_LOCKSTEP: {
+      double sum = 0;
+      for (int32_t k = 0; k < input.micro_batches; ++k) {
+        double most = 0;
+        for (int32_t r = 0; r < input.replicas; ++r)
+          most = std::max(most, all[static_cast<size_t>(r) * input.micro_batches + k]);
+        sum += most;
+      }
+      return sum;
+    }
+    default:
+      fail(Exit::kBug, "balance: unknown objective {}", input.objective);
+  }
+}
+
+Certificate certify(const BalanceInput& input, std::span<const lf_assignment> assignments) {
+  Certificate certificate;
+  certificate.objective = objective_seconds(input, assignments);
+
+  const Cluster cluster = cluster_of(input);
+  const bool staged = input.objective == LF_OBJECTIVE_TWO_STAGE;
+  const double fixed = input.fixed_seconds * input.micro_batches;
+  Movers movers;
+  movers.seconds.assign(input.n_samples, 0.0);
+  movers.rows = &input.parts.back().rows;
+  movers.row_limit = input.parts.back().row_limit;
+  std::vector<Work> stages;  // one for each barrier-free stretch
+  Work all;
+  bool untied = false;
+  for (const BalancePart& part : input.parts) {
+    Work work;
+    if (part.tied || &part == &input.parts.back()) {
+      std::vector<double> of_sample(input.n_samples, 0.0);
+      for (size_t i = 0; i < part.sample.size(); ++i) of_sample[part.sample[i]] += part.seconds[i];
+      for (size_t i = 0; i < of_sample.size(); ++i) {
+        work.add(of_sample[i]);
+        movers.seconds[i] += of_sample[i];
+      }
+    } else {
+      untied = true;
+      for (const double seconds : part.seconds) {
+        work.add(seconds);
+        all.add(seconds);
+      }
+    }
+    stages.push_back(work);
+  }
+  for (const double seconds : movers.seconds) all.add(seconds);
+  if (!staged) stages.assign(1, all);
+
+  double mean = input.replicas * fixed / cluster.speeds, heaviest = 0;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const double stage_mean = stages[s].total / cluster.speeds;
+    mean += stage_mean;
+    heaviest += std::max(stage_mean, stages[s].heaviest / cluster.fastest);
+  }
+  heaviest += fixed / cluster.fastest;
+  certificate.mean = mean;
+  if (input.objective == LF_OBJECTIVE_LOCKSTEP) {
+    heaviest = std::max(all.heaviest + fixed, 0.0) / cluster.fastest;
+  } else if (!staged && cluster.even && !untied) {
+    heaviest = std::max(mean, (all.heaviest + company(input, movers.seconds) + fixed) / cluster.fastest);
+  }
+  certificate.heaviest = heaviest;
+  certificate.lower_bound = std::max(mean, heaviest);
+
+  // The bound by limits costs a sort or a search, and can only tell something where the plan is not at the bound yet.
+  constexpr double kTightEnough = 1.001;
+  certificate.limited = certificate.lower_bound;
+  const bool loose = certificate.objective > kTightEnough * certificate.lower_bound;
+  if (loose && cluster.even && movers.row_limit > 0 && !staged && !untied) {
+    const double speed = cluster.fastest, rest = fixed / speed;
+    certificate.limited =
+        input.objective == LF_OBJECTIVE_LOCKSTEP
+            ? limited_lockstep(input, movers, all.heaviest, all.total) / speed + rest
+            : limited_makespan(input, movers, (certificate.lower_bound - rest) * speed) / speed + rest;
+    certificate.lower_bound = std::max(certificate.lower_bound, certificate.limited);
+  }
+  certificate.remedy = remedy_for(input, certificate);
+  return certificate;
+}
+
+}  // namespace lf

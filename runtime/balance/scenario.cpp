@@ -1,0 +1,93 @@
+#include "balance/scenario.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lf {
+namespace {
+
+// Arrival of one replica's samples [begin, end): micro-batch k starts where k / M of the tokens are behind it; each
+// gets at least one sample as long as there are some.
+void cut(const std::vector<int64_t>& rows, size_t begin, size_t end, int32_t micro_batches, int32_t* place) {
+  int64_t total = 0, before = 0;
+  for (size_t i = begin; i < end; ++i) total += rows[i];
+  int32_t k = 0;
+  size_t first = begin;  // of micro-batch k
+  for (size_t i = begin; i < end; ++i) {
+    const int64_t middle = 2 * before + rows[i];  // twice, to stay whole
+    const size_t rest = end - i;
+    while (k + 1 < micro_batches && i > first &&
+           (middle * micro_batches >= 2 * total * (k + 1) || rest <= static_cast<size_t>(micro_batches - 1 - k))) {
+      ++k;
+      first = i;
+    }
+    place[i] = k;
+    before += rows[i];
+  }
+}
+
+BalancePart vision_part(std::span<const WorkSample> samples, const WorkCost& cost, const Scenario& scenario,
+                        const BalancePart& language) {
+  BalancePart part;
+  part.name = "vision";
+  part.tied = !scenario.frames_are_atoms;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const WorkSample& sample = samples[i];
+    if (sample.frames <= 0 || sample.vision_patches <= 0) continue;
+    const int64_t atoms = scenario.frames_are_atoms ? sample.frames : 1;
+    const double seconds =
+        (scenario.frames_are_atoms ? cost.encode_frame(sample.vision_patches / sample.frames) : cost.encode(sample)) /
+        scenario.flops_per_second;
+    for (int64_t a = 0; a < atoms; ++a) {
+      part.sample.push_back(i);
+      part.seconds.push_back(seconds);
+      part.rows.push_back(sample.vision_patches / atoms);
+      part.bytes.push_back(0);
+      part.arrival_replica.push_back(language.arrival_replica[i]);
+      part.arrival_micro_batch.push_back(language.arrival_micro_batch[i]);
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+BalanceInput scenario_input(std::span<const WorkSample> samples, const WorkCost& cost, const Scenario& scenario) {
+  BalanceInput input;
+  input.objective = scenario.objective;
+  input.replicas = scenario.replicas;
+  input.micro_batches = scenario.micro_batches;
+  input.n_samples = samples.size();
+
+  BalancePart language;
+  language.name = "language";
+  int64_t total = 0, longest = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const int64_t rows = cost.tokens(samples[i]);
+    language.sample.push_back(i);
+    language.seconds.push_back(cost.decode(samples[i]) / scenario.flops_per_second);
+    language.rows.push_back(rows);
+    total += rows;
+    longest = std::max(longest, rows);
+  }
+  language.bytes.assign(samples.size(), 0);
+  if (scenario.cap > 0)
+    language.row_limit = std::max<int64_t>(
+        {longest, 1,
+         std::llround(std::floor(scenario.cap * static_cast<double>(total) /
+                                 (static_cast<double>(scenario.replicas) * scenario.micro_batches)))});
+  language.arrival_replica.resize(samples.size());
+  language.arrival_micro_batch.resize(samples.size());
+  for (int32_t r = 0; r < scenario.replicas; ++r) {
+    const size_t begin = samples.size() * r / scenario.replicas, end = samples.size() * (r + 1) / scenario.replicas;
+    std::fill(language.arrival_replica.begin() + begin, language.arrival_replica.begin() + end, r);
+    cut(language.rows, begin, end, scenario.micro_batches, language.arrival_micro_batch.data());
+  }
+  const bool seen =
+      std::ranges::any_of(samples, [](const WorkSample& s) { return s.frames > 0 && s.vision_patches > 0; });
+  if (seen) input.parts.push_back(vision_part(samples, cost, scenario, language));
+  input.parts.push_back(std::move(language));
+  return input;
+}
+
+}  // namespace lf

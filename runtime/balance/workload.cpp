@@ -1,0 +1,166 @@
+#include "balance/workload.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "balance/random.h"
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+// ---- distributions (docs/benchmarks/balancing.md says where each comes from) ---------------------------------------
+
+struct Histogram {  // tiles per sample, and quantiles of a sample's decoder tokens, image tokens included
+  std::string_view name;
+  std::array<std::pair<int, double>, 4> tiles;  // tile count, samples
+  std::array<double, 6> tokens;                 // at kQuantiles
+};
+constexpr std::array<double, 6> kQuantiles = {0.05, 0.25, 0.50, 0.75, 0.95, 0.99};
+constexpr int64_t kTilePatches = 1024;  // 448 x 448 pixels in patches of 14
+constexpr int64_t kTileTokens = 256;
+constexpr std::array<Histogram, 4> kVqa = {{
+    {"ai2d", {{{1, 5793}, {3, 3710}, {4, 603}, {5, 2307}}}, {299, 309, 811, 843, 1338, 1355}},
+    {"chartqa", {{{1, 579}, {3, 1096}, {4, 14}, {5, 16628}}}, {843, 1322, 1328, 1369, 1496, 1601}},
+    {"docvqa", {{{1, 15}, {3, 1895}, {4, 35}, {5, 8266}}}, {897, 1353, 1475, 1623, 1950, 2128}},
+    {"synthdog", {{{3, 17276}, {5, 12489}, {5, 0}, {5, 0}}}, {838, 877, 952, 1372, 1441, 1497}},
+}};
+
+int64_t clipped_lognormal(Random& random, double mu, double sigma, double least, double most) {
+  return std::llround(std::clamp(random.lognormal(mu, sigma), least, most));
+}
+
+// Lognormal by its mean: mu = ln mean - sigma^2 / 2.
+int64_t with_mean(Random& random, double mean, double sigma, double least, double most) {
+  return clipped_lognormal(random, std::log(mean) - sigma * sigma / 2, sigma, least, most);
+}
+
+double quantile(const Histogram& set, double u) {
+  if (u <= kQuantiles.front()) return set.tokens.front();
+  for (size_t i = 1; i < kQuantiles.size(); ++i)
+    if (u <= kQuantiles[i]) {
+      const double share = (u - kQuantiles[i - 1]) / (kQuantiles[i] - kQuantiles[i - 1]);
+      return set.tokens[i - 1] + share * (set.tokens[i] - set.tokens[i - 1]);
+    }
+  return set.tokens.back();
+}
+
+// Tiles and tokens of a set are drawn with one number: samples of more tiles are those of more tokens.
+WorkSample vqa(Random& random, const Histogram& set) {
+  const double u = random.uniform();
+  double total = 0, below = 0;
+  for (const auto& [tiles, count] : set.tiles) total += count;
+  int tiles = set.tiles.front().first;
+  for (const auto& [some, count] : set.tiles) {
+    if (u * total >= below) tiles = some;
+    below += count;
+    if (u * total < below) break;
+  }
+  const int64_t text = std::llround(quantile(set, u)) - tiles * kTileTokens;
+  return {"", std::max<int64_t>(text, 16), tiles * kTilePatches, tiles};
+}
+
+WorkSample stress_text(Random& random) {
+  constexpr double kLongest = 131072, kLongFrom = 8192;
+  if (random.uniform() < 0.05)
+    return {"", std::llround(kLongFrom * std::exp(random.uniform() * std::log(kLongest / kLongFrom))), 0, 0};
+  return {"", clipped_lognormal(random, std::log(1500.0), 1.2, 16, kLongest), 0, 0};
+}
+
+WorkSample stress_video(Random& random) {
+  const int64_t frames = clipped_lognormal(random, std::log(16.0), 0.8, 1, 128);
+  return {"", clipped_lognormal(random, std::log(100.0), 1.0, 16, 1024), frames * kTilePatches, frames};
+}
+
+WorkSample draw(std::string_view name, Random& random) {
+  if (name == "D1") return {"", with_mean(random, 1024, 1.5, 128, 8192), 0, 0};
+  if (name == "D1-skewed") return {"", with_mean(random, 768, 1.8, 128, 8192), 0, 0};
+  if (name == "D2") return {"", clipped_lognormal(random, 5.0, 1.0, 16, 1024), 0, 0};
+  if (name == "D3") return {"", clipped_lognormal(random, 6.909, 0.814, 16, 131072), 0, 0};
+  if (name == "D3-long") return {"", clipped_lognormal(random, 7.058, 1.269, 16, 131072), 0, 0};
+  if (name == "D4") return vqa(random, kVqa[random.below(kVqa.size())]);
+  for (const Histogram& set : kVqa)
+    if (name == "D4-" + std::string(set.name)) return vqa(random, set);
+  if (name == "D5") return stress_text(random);
+  if (name == "D5-video") return stress_video(random);
+  if (name == "joint") {  // 30% text alone, the others from the four VQA sets
+    if (random.uniform() < 0.3) return {"", with_mean(random, 1024, 1.5, 128, 4096), 0, 0};
+    return vqa(random, kVqa[random.below(kVqa.size())]);
+  }
+  if (name == "video10") {  // one sample in ten is a video
+    if (random.uniform() < 0.1) return stress_video(random);
+    return vqa(random, kVqa[random.below(kVqa.size())]);
+  }
+  std::string known;
+  for (const std::string& one : synthetic_names()) known += (known.empty() ? "" : ", ") + one;
+  fail(Exit::kUsage, "--synthetic: expected one of {}; got {}", known, name);
+}
+
+// ---- costs ---------------------------------------------------------------------------------------------------------
+
+struct NamedCost {
+  std::string_view name;
+  CostShape decoder, encoder;
+};
+// Decoders: Llama 3.2 1B, Llama 3 8B, Llama 3 70B; 20B: InternLM2-20B. Encoders: InternViT-6B, a 0.6B tower.
+constexpr CostShape k1B{2048, 60.8e6, 16}, k8B{4096, 218e6, 32}, k70B{8192, 856e6, 80}, k20B{6144, 378e6, 48};
+constexpr CostShape kVision6B{3200, 123e6, 45}, kVision600M{1280, 19.7e6, 32};
+constexpr std::array<NamedCost, 5> kCosts = {
+    {{"1B", k1B, {}}, {"8B", k8B, {}}, {"70B", k70B, {}}, {"6B+20B", k20B, kVision6B}, {"0.6B+8B", k8B, kVision600M}}};
+
+}  // namespace
+
+std::vector<std::string> synthetic_names() {
+  return {"D1",         "D1-skewed", "D2",          "D3", "D3-long",  "D4",    "D4-ai2d",
+          "D4-chartqa", "D4-docvqa", "D4-synthdog", "D5", "D5-video", "joint", "video10"};
+}
+
+std::vector<WorkSample> synthetic_samples(std::string_view distribution, size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<WorkSample> samples;
+  samples.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    samples.push_back(draw(distribution, random));
+    samples.back().id = std::to_string(i);
+  }
+  return samples;
+}
+
+int64_t WorkCost::tokens(const WorkSample& sample) const {
+  return sample.text_tokens + (sample.vision_patches + patches_per_token - 1) / patches_per_token;
+}
+
+double WorkCost::decode(const WorkSample& sample) const {
+  const double length = static_cast<double>(tokens(sample));
+  if (quadratic > 0 || linear > 0) return quadratic * length * length + linear * length + per_sample;
+  return decoder.layers * (2 * decoder.layer_parameters * length + 2 * decoder.width * length * length) + per_sample;
+}
+
+double WorkCost::encode_frame(int64_t patches) const {
+  const double length = static_cast<double>(patches);
+  const double span = encoder.window > 0 ? std::min(length, static_cast<double>(encoder.window)) : length;
+  return encoder.layers * (2 * encoder.layer_parameters * length + 4 * encoder.width * length * span);
+}
+
+double WorkCost::encode(const WorkSample& sample) const {
+  if (sample.frames <= 0 || sample.vision_patches <= 0) return 0;
+  return static_cast<double>(sample.frames) * encode_frame(sample.vision_patches / sample.frames);
+}
+
+WorkCost named_cost(std::string_view name) {
+  std::string known;
+  for (const NamedCost& cost : kCosts) {
+    if (cost.name == name) return WorkCost{cost.decoder, cost.encoder};
+    known += (known.empty() ? "" : ", ") + std::string(cost.name);
+  }
+  fail(Exit::kUsage, "--cost: expected one of {}, or A,B,C for A*L^2 + B*L + C; got {}", known, name);
+}
+
+std::vector<std::string> cost_names() {
+  std::vector<std::string> names;
+  for (const NamedCost& cost : kCosts) names.emplace_back(cost.name);
+  return names;
+}
+
+}  // namespace lf

@@ -1,0 +1,50 @@
+// Samples as numbers: what `lfrun balance` and the benchmarks plan with, where training has a model plugin's features.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lf {
+
+// One sample. A frame is a video frame, an image or a tile: what a per-frame encoder processes by itself.
+struct WorkSample {
+  std::string id;
+  int64_t text_tokens = 0;
+  int64_t vision_patches = 0;  // over all frames
+  int64_t frames = 0;
+};
+
+// Named distributions of docs/benchmarks/balancing.md, from a fixed seed: D1, D1-skewed, D2, D3, D3-long, D4, D4-ai2d,
+// D4-chartqa, D4-docvqa, D4-synthdog, D5, D5-video, and the mixtures of the joint goals, joint and video10.
+// Throws lf::Error(kUsage) for another name, listing these.
+std::vector<WorkSample> synthetic_samples(std::string_view distribution, size_t count, uint64_t seed);
+std::vector<std::string> synthetic_names();
+
+// FLOPs of a forward pass, from sizes alone (constant factors such as forward to backward cancel in every ratio).
+// A decoder layer of width d and p parameters costs 2pL for L tokens and 2dL^2 for causal attention over them (two
+// products of L x L x d, half of them masked); a full-attention encoder layer costs 2pL + 4dL^2 for each frame of L
+// patches. Layers multiply.
+struct CostShape {
+  double width = 0, layer_parameters = 0, layers = 0;
+  int64_t window = 0;  // encoder: attention within windows of so many patches; 0: within a frame
+};
+struct WorkCost {
+  CostShape decoder, encoder;
+  int64_t patches_per_token = 4;  // patches merged into one row of the decoder
+  double per_sample = 0;          // FLOPs
+  // Where given, replaces the decoder's shape: quadratic * L^2 + linear * L + per_sample, in any unit.
+  double quadratic = 0, linear = 0;
+
+  int64_t tokens(const WorkSample& sample) const;  // rows of the decoder
+  double decode(const WorkSample& sample) const;
+  double encode_frame(int64_t patches) const;
+  double encode(const WorkSample& sample) const;  // all its frames, which share its patches evenly
+};
+
+// Shapes by name: 1B, 8B, 70B (decoders alone), 6B+20B (vision 6B, language 20B), 0.6B+8B. kUsage for another name.
+WorkCost named_cost(std::string_view name);
+std::vector<std::string> cost_names();
+
+}  // namespace lf

@@ -1,0 +1,115 @@
+#include "data/media/media_reader.h"
+
+#include <mutex>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "data/media/image.h"
+#include "data/video/video_library.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf {
+namespace {
+
+constexpr const char* kVideoFile = "liblfvideo.so";
+
+// Beside the object that holds this code, or in the lib folder beside its folder.
+std::filesystem::path video_library_path() {
+  Dl_info self{};
+  if (::dladdr(reinterpret_cast<const void*>(&video_library_path), &self) == 0) return kVideoFile;
+  const std::filesystem::path here = std::filesystem::absolute(self.dli_fname).parent_path();
+  for (const std::filesystem::path& candidate : {here / kVideoFile, here.parent_path() / "lib" / kVideoFile})
+    if (std::filesystem::exists(candidate)) return candidate;
+  return here / kVideoFile;
+}
+
+const MediaReader& reader_of(const lf_host* host) { return Host::state_of<MediaReader>(host, LF_MEDIA_EXTENSION); }
+
+int32_t probe(const lf_host* host, lf_str path, int32_t kind, lf_media_info* out, lf_err* err) {
+  return sdk::guard(err, [&] { *out = reader_of(host).probe(std::string(sdk::view(path)), kind); });
+}
+
+int32_t decode_image(const lf_host* host, lf_str path, lf_tensor* out, lf_err* err) {
+  return sdk::guard(err, [&] { *out = reader_of(host).decode_image(std::string(sdk::view(path))); });
+}
+
+int32_t decode_video(const lf_host* host, lf_str path, const int64_t* frames, uint64_t n, lf_tensor* out, lf_err* err) {
+  return sdk::guard(err, [&] {
+    *out = reader_of(host).decode_video(std::string(sdk::view(path)), {frames, n},
+                                        [host] { return host->cancelled(host) != 0; });
+  });
+}
+
+constexpr lf_media_host kTable = {
+    {sizeof(lf_media_host), LF_ABI_MAJOR, LF_ABI_MINOR}, probe, decode_image, decode_video};
+
+}  // namespace
+
+struct MediaReader::VideoLibrary {
+  std::once_flag opened;
+  const VideoTable* loaded = nullptr;
+  std::string reason;
+
+  const VideoTable& table() {
+    std::call_once(opened, [this] {
+      const std::filesystem::path path = video_library_path();
+      void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // for the life of the process
+      void* entry = library != nullptr ? ::dlsym(library, kVideoEntryName) : nullptr;
+      if (entry != nullptr)
+        loaded = reinterpret_cast<decltype(&lf_video_table)>(entry)();
+      else
+        reason = fmt::format("cannot read videos: {}; install FFmpeg's libraries (Debian: libavformat59)", ::dlerror());
+    });
+    if (loaded == nullptr) throw sdk::Failure(LF_E_UNSUPPORTED, reason);
+    return *loaded;
+  }
+};
+
+MediaReader::MediaReader(std::filesystem::path folder, int64_t max_pixels)
+    : folder_(std::filesystem::absolute(folder)), max_pixels_(max_pixels), video_(std::make_unique<VideoLibrary>()) {}
+
+MediaReader::~MediaReader() = default;
+
+void MediaReader::offer_to(Host& host) { host.offer(LF_MEDIA_EXTENSION, &kTable, this); }
+
+std::string MediaReader::full(const std::string& path) const { return (folder_ / path).lexically_normal().string(); }
+
+lf_media_info MediaReader::probe(const std::string& path, int32_t kind) const {
+  lf_media_info info = sdk::with_header<lf_media_info>();
+  const MediaFile file(full(path));
+  if (kind == LF_MEDIA_VIDEO) {
+    const VideoLimits limits{max_pixels_, max_pixels_ * kClipFactor, max_pixels_ * kWorkFactor};
+    lf_err err = sdk::make_err();
+    sdk::check(video_->table().probe(file.path().c_str(), &limits, &info, &err), err);
+    return info;
+  }
+  if (kind != LF_MEDIA_IMAGE) throw sdk::Failure(LF_E_INVALID, fmt::format("unknown kind of media {}", kind));
+  const ImageHeader header = read_image_header(file, max_pixels_);
+  info.kind = LF_MEDIA_IMAGE;
+  info.width = header.width();
+  info.height = header.height();
+  info.frames = 1;
+  return info;
+}
+
+lf_tensor MediaReader::decode_image(const std::string& path) const {
+  const MediaFile file(full(path));
+  const ImageHeader header = read_image_header(file, max_pixels_);
+  return lf::decode_image(file, header).give({header.height(), header.width(), 3});
+}
+
+lf_tensor MediaReader::decode_video(const std::string& path, std::span<const int64_t> frames,
+                                    const std::function<bool()>& cancelled) const {
+  const MediaFile file(full(path));
+  const VideoLimits limits{max_pixels_, max_pixels_ * kClipFactor, max_pixels_ * kWorkFactor};
+  lf_tensor out{};
+  lf_err err = sdk::make_err();
+  const auto stop = [](void* context) -> int32_t { return (*static_cast<const std::function<bool()>*>(context))(); };
+  sdk::check(video_->table().decode(file.path().c_str(), &limits, frames.data(), frames.size(), stop,
+                                    const_cast<std::function<bool()>*>(&cancelled), &out, &err),
+             err);
+  return out;
+}
+
+}  // namespace lf

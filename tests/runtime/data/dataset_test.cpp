@@ -1,0 +1,322 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "scratch.h"
+
+namespace lf {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kGood = R"({"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]})";
+
+DataSection section(std::vector<std::filesystem::path> paths, const std::string& format = "auto") {
+  DataSection options;
+  options.path = std::move(paths);
+  options.format = format;
+  return options;
+}
+
+class DatasetTest : public testing::Test {
+ protected:
+  // The canonical sample of a one-line data set; line breaks are only for the reader of the test.
+  json canonical(std::string line, const DataSection& other = {}) {
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    DataSection options = other;
+    options.path = {scratch_.write("data.jsonl", line + "\n")};
+    return json::parse(Dataset(options).sample(0).json);
+  }
+
+  // Why the middle of three lines is bad; the others are good messages, so that the data set opens.
+  std::string reason(const std::string& line, const std::string& format = "messages") {
+    const std::string good =
+        format == "messages" ? kGood : R"({"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]})";
+    const Dataset dataset(section({scratch_.write("data.jsonl", good + "\n" + line + "\n" + good)}, format));
+    EXPECT_EQ(dataset.size(), 3u);
+    EXPECT_NO_THROW(dataset.sample(0));
+    EXPECT_NO_THROW(dataset.sample(2));
+    try {
+      return "no error: " + dataset.sample(1).json;
+    } catch (const BadSample& bad) {
+      EXPECT_EQ(bad.exit(), Exit::kBadData);
+      return bad.what();
+    }
+  }
+
+  std::string image(const std::string& name) const { return (scratch_.folder() / name).string(); }
+
+  Scratch scratch_;
+};
+
+TEST_F(DatasetTest, sharegpt_markers_become_items_in_reading_order) {
+  const json sample = canonical(R"({"id":"gimp#12","image":["a.png","sub/b.png"],"conversations":[
+      {"from":"human","value":"<image>\nWhat differs from <image>?"},{"from":"gpt","value":"Colour."}]})");
+  EXPECT_EQ(sample, json::parse(R"({"id":"gimp#12","messages":[
+      {"role":"user","train":false,"content":[{"type":"image","path":")" +
+                                image("a.png") + R"("},
+         {"type":"text","text":"\nWhat differs from "},{"type":"image","path":")" +
+                                image("sub/b.png") + R"("},
+         {"type":"text","text":"?"}]},
+      {"role":"assistant","train":true,"content":[{"type":"text","text":"Colour."}]}]})"));
+}
+
+TEST_F(DatasetTest, messages_with_typed_parts_are_kept_in_order) {
+  const json sample = canonical(R"({"messages":[{"role":"system","content":"Be brief."},
+      {"role":"user","content":[{"type":"image_url","image_url":{"url":"file://)" +
+                                image("a%20b.png") + R"("}},
+         {"type":"text","text":"and"},{"type":"image","image":"c.png"},
+         {"type":"video","video":"v.mp4","fps":2.5},{"type":"video","video":["f0.png","f1.png"]}]},
+      {"role":"assistant","content":"ok"}]})");
+  EXPECT_EQ(sample["id"], "data.jsonl:1");
+  EXPECT_EQ(sample["messages"][1]["content"], json::parse(R"([{"type":"image","path":")" + image("a b.png") + R"("},
+      {"type":"text","text":"and"},{"type":"image","path":")" +
+                                                          image("c.png") + R"("},
+      {"type":"video","path":")" + image("v.mp4") + R"(","fps":2.5},
+      {"type":"video","frames":[")" + image("f0.png") + R"(",")" +
+                                                          image("f1.png") + R"("]}])"));
+}
+
+TEST_F(DatasetTest, messages_may_take_their_media_from_lists_by_marker_or_by_empty_part) {
+  const json sample = canonical(R"({"images":["a.png","b.png"],"videos":["v.mp4"],"messages":[
+      {"role":"user","content":"<image> <video>"},{"role":"assistant","content":"x"},
+      {"role":"user","content":[{"type":"image"},{"type":"text","text":"y"}]},{"role":"assistant","content":"z"}]})");
+  EXPECT_EQ(sample["messages"][0]["content"][0]["path"], image("a.png"));
+  EXPECT_EQ(sample["messages"][0]["content"][2]["path"], image("v.mp4"));
+  EXPECT_EQ(sample["messages"][2]["content"][0]["path"], image("b.png"));
+}
+
+TEST_F(DatasetTest, a_marker_in_a_typed_text_is_text_where_there_are_no_lists) {
+  const json sample = canonical(R"({"messages":[{"role":"user","content":[{"type":"text","text":"the <image> tag"}]},
+      {"role":"assistant","content":"x"}]})");
+  EXPECT_EQ(sample["messages"][0]["content"], json::parse(R"([{"type":"text","text":"the <image> tag"}])"));
+}
+
+TEST_F(DatasetTest, a_system_text_beside_the_turns_comes_first) {
+  const json sample =
+      canonical(R"({"system":"S","conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}]})");
+  EXPECT_EQ(sample["messages"][0]["role"], "system");
+  EXPECT_EQ(sample["messages"][0]["content"][0]["text"], "S");
+}
+
+TEST_F(DatasetTest, what_is_trained_is_the_assistants_unless_a_message_or_the_job_says_otherwise) {
+  const std::string line = R"({"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a","weight":0},
+      {"role":"user","content":"r","train":true},{"role":"assistant","content":"b"}]})";
+  const auto trained = [](const json& sample) {
+    std::vector<bool> out;
+    for (const json& message : sample["messages"]) out.push_back(message["train"]);
+    return out;
+  };
+  EXPECT_EQ(trained(canonical(line)), (std::vector<bool>{false, false, true, true}));
+  DataSection all;
+  all.train_on = "all";
+  EXPECT_EQ(trained(canonical(line, all)), (std::vector<bool>{true, false, true, true}));
+}
+
+TEST_F(DatasetTest, any_text_survives_the_way_through_json) {
+  const std::string text = "tab\t nl\n cr\r quote\" back\\ slash/ bell\u0007 del\x7f é 中 😀 \xE2\x80\xA8";
+  json line = json::parse(kGood);
+  line["messages"][0]["content"] = text;
+  line["messages"][1]["content"] = std::string("a\0b", 3);
+  const json sample = canonical(line.dump());
+  EXPECT_EQ(sample["messages"][0]["content"][0]["text"], text);
+  EXPECT_EQ(sample["messages"][1]["content"][0]["text"], std::string("a\0b", 3));
+}
+
+TEST_F(DatasetTest, windows_line_ends_a_byte_order_mark_and_a_missing_last_newline_are_fine) {
+  const Dataset dataset(
+      section({scratch_.write("w.jsonl", "\xEF\xBB\xBF" + kGood + "\r\n\r\n" + kGood + "\r\n" + kGood)}));
+  ASSERT_EQ(dataset.size(), 3u);
+  EXPECT_EQ(dataset.sample(0).place, "w.jsonl:1");
+  EXPECT_EQ(dataset.sample(1).place, "w.jsonl:3");
+  EXPECT_EQ(dataset.sample(2).place, "w.jsonl:4");
+}
+
+TEST_F(DatasetTest, several_files_and_folders_are_one_data_set_each_with_its_own_format) {
+  scratch_.write("folder/b.jsonl", R"({"conversations":[{"from":"human","value":"B"},{"from":"gpt","value":"a"}]})");
+  scratch_.write("folder/a.jsonl",
+                 R"({"messages":[{"role":"user","content":"A"},{"role":"assistant","content":"a"}]})");
+  scratch_.write("folder/notes.txt", "no data");
+  const auto last = scratch_.write("c.jsonl", "nonsense\n" + kGood);
+  const Dataset dataset(section({scratch_.folder() / "folder", last}));
+  ASSERT_EQ(dataset.size(), 4u);
+  EXPECT_THAT(dataset.sample(0).json, HasSubstr("\"A\""));
+  EXPECT_THAT(dataset.sample(1).json, HasSubstr("\"B\""));
+  EXPECT_EQ(dataset.place(1), "b.jsonl:1");
+  EXPECT_EQ(dataset.place(2), "c.jsonl:1");
+  EXPECT_EQ(dataset.sample(3).index, 3u);
+  ASSERT_EQ(dataset.files().size(), 3u);
+  EXPECT_EQ(dataset.files()[0].format, "messages");
+  EXPECT_EQ(dataset.files()[1].format, "sharegpt");
+  EXPECT_EQ(dataset.files()[2].format, "messages");
+  EXPECT_TRUE(dataset.files()[2].detected);
+}
+
+TEST_F(DatasetTest, media_start_at_the_files_folder_or_at_the_jobs_media_root) {
+  DataSection elsewhere;
+  elsewhere.media_root = "/srv/media/";
+  const std::string line = R"({"image":"x/a.png","conversations":[{"from":"human","value":"<image>"},
+      {"from":"gpt","value":"a"}]})";
+  EXPECT_EQ(canonical(line)["messages"][0]["content"][0]["path"], image("x/a.png"));
+  EXPECT_EQ(canonical(line, elsewhere)["messages"][0]["content"][0]["path"], "/srv/media/x/a.png");
+}
+
+struct Bad {
+  const char* what;
+  std::string line;
+  std::string reason;
+  std::string format = "messages";
+};
+
+std::string message_line(const std::string& user) {
+  return R"({"messages":[{"role":"user","content":)" + user + R"(},{"role":"assistant","content":"a"}]})";
+}
+std::string with_image(const std::string& path) {
+  return R"({"images":[)" + path +
+         R"(],"messages":[{"role":"user","content":"<image>"},{"role":"assistant","content":"a"}]})";
+}
+
+TEST_F(DatasetTest, every_bad_sample_is_named_by_line_field_and_reason) {
+  const std::string deep = message_line(std::string(100'000, '[') + std::string(100'000, ']'));
+  const Bad cases[] = {
+      {"invalid UTF-8", message_line("\"caf\xE9\""), "not valid UTF-8"},
+      {"overlong UTF-8", message_line("\"\xC0\xAF\""), "not valid UTF-8"},
+      {"surrogates in UTF-8", message_line("\"\xED\xA0\x80\""), "not valid UTF-8"},
+      {"lone high surrogate", message_line(R"("\ud800")"), "data.jsonl:2: "},
+      {"lone low surrogate", message_line(R"("\udc00 x")"), "data.jsonl:2: "},
+      {"raw NUL", message_line(std::string("\"a\0b\"", 5)), "not valid JSON"},
+      {"raw control character", message_line("\"a\x01\""), "not valid JSON"},
+      {"half an object", kGood.substr(0, 30), "not valid JSON"},
+      {"two objects", kGood + kGood, "not valid JSON"},
+      {"plain text", "hello", "not valid JSON"},
+      {"a list", "[1,2]", "expected a JSON object"},
+      {"a string", "\"text\"", "expected a JSON object"},
+      {"a number", "17", "expected a JSON object"},
+      {"deep nesting", deep, "nested deeper than 64"},
+      {"the other format", R"({"conversations":[]})", "expected \"messages\": the file is read as messages"},
+      {"no messages", R"({"messages":[]})", "a conversation without messages"},
+      {"messages not a list", R"({"messages":"hi"})", "messages: expected a list, got a string"},
+      {"message not an object", R"({"messages":[1]})", "messages[0]: expected an object, got a number"},
+      {"no role", R"({"messages":[{"content":"x"}]})", "messages[0]: expected \"role\""},
+      {"no content", R"({"messages":[{"role":"user"}]})", "messages[0]: expected \"content\""},
+      {"content null", message_line("null"), "messages[0].content: expected a string or a list of parts, got null"},
+      {"content a number", message_line("3"),
+       "messages[0].content: expected a string or a list of parts, got a number"},
+      {"unknown role", R"({"messages":[{"role":"wizard","content":"x"},{"role":"assistant","content":"a"}]})",
+       "messages[0]: unknown role 'wizard'"},
+      {"a role twice", R"({"messages":[{"role":"user","content":"x"},{"role":"user","content":"y"}]})",
+       "messages[1]: role user twice in a row"},
+      {"a role twice by two names", R"({"messages":[{"role":"human","content":"x"},{"role":"user","content":"y"}]})",
+       "messages[1]: role user twice in a row"},
+      {"a late system message",
+       R"({"messages":[{"role":"user","content":"x"},{"role":"system","content":"y"},{"role":"assistant","content":"a"}]})",
+       "messages[1]: a system message that is not the first"},
+      {"empty content", message_line("\"\""), "messages[0]: empty content"},
+      {"blank content", message_line("\" \\n\""), "messages[0]: empty content"},
+      {"no parts", message_line("[]"), "messages[0]: empty content"},
+      {"nothing to learn", R"({"messages":[{"role":"user","content":"x"}]})", "no message to learn from"},
+      {"unknown part", message_line(R"([{"type":"audio","audio":"x"}])"),
+       "messages[0].content[0]: unknown type 'audio'; expected text, image or video"},
+      {"part without type", message_line(R"([{"text":"x"}])"), "messages[0].content[0]: expected \"type\""},
+      {"text part without text", message_line(R"([{"type":"text"}])"), "messages[0].content[0]: expected \"text\""},
+      {"fewer media than markers", message_line("\"<image><image>\""),
+       "image: 2 <image> markers in the messages for 0"},
+      {"more media than markers",
+       R"({"images":["a","b"],"messages":[{"role":"user","content":"<image>"},{"role":"assistant","content":"a"}]})",
+       "image: 1 <image> marker in the messages for 2 images"},
+      {"a video for an image",
+       R"({"videos":["a"],"messages":[{"role":"user","content":"<image>"},{"role":"assistant","content":"a"}]})",
+       "image: 1 <image> marker in the messages for 0 images"},
+      {"climbing out", with_image(R"("../../etc/passwd")"), "image: '../../etc/passwd' lies outside"},
+      {"climbing out midway", with_image(R"("a/../../b.png")"), "lies outside"},
+      {"an absolute path elsewhere", with_image(R"("/etc/passwd")"), "image: '/etc/passwd' lies outside"},
+      {"a file address elsewhere", with_image(R"("file:///etc/passwd")"), "lies outside"},
+      {"a sibling with the same beginning", with_image("\"" + scratch_.folder().string() + "2/a.png\""),
+       "lies outside"},
+      {"a web address", with_image(R"("https://example.org/a.png")"), "is not a local file; download it first"},
+      {"inline data", with_image(R"("data:image/png;base64,AAAA")"), "data inside the line is not supported"},
+      {"a NUL in a path", with_image(R"("a\u0000.png")"), "image: a NUL in the path"},
+      {"an empty path", with_image(R"("")"), "image[0]: empty path"},
+      {"a path that is a number", with_image("7"), "image[0]: expected a path, got a number"},
+      {"both keys", R"({"image":"a","images":["b"],"messages":[]})", "both \"image\" and \"images\" are given"},
+      {"a key twice", R"({"messages":[{"role":"user","role":"assistant","content":"x"}]})",
+       "messages[0]: key \"role\" twice"},
+      {"a video of no frames", message_line(R"([{"type":"video","video":[]}])"), "a video of no frames"},
+      {"a mad rate", message_line(R"([{"type":"video","video":"v","fps":-1}])"), "expected frames per second"},
+      {"a mad weight", R"({"messages":[{"role":"user","content":"x","weight":0.5}]})", "expected 0 or 1, got 0.5"},
+      {"sharegpt: no value", R"({"conversations":[{"from":"human"}]})", "conversations[0]: expected \"value\"",
+       "sharegpt"},
+      {"sharegpt: a role twice",
+       R"({"conversations":[{"from":"human","value":"x"},{"from":"gpt","value":"y"},{"from":"gpt","value":"z"}]})",
+       "conversations[2]: role assistant twice in a row", "sharegpt"},
+  };
+  for (const Bad& bad : cases)
+    EXPECT_THAT(reason(bad.line, bad.format), AllOf(HasSubstr("data.jsonl:2: "), HasSubstr(bad.reason))) << bad.what;
+}
+
+TEST_F(DatasetTest, a_line_of_a_gigabyte_is_refused_without_being_read) {
+  const auto path = scratch_.write("long.jsonl", kGood + "\n{\"a\":\"");
+  std::filesystem::resize_file(path, uint64_t{1} << 30);  // sparse: zeros to the end
+  const Dataset dataset(section({path}));
+  ASSERT_EQ(dataset.size(), 2u);
+  try {
+    dataset.sample(1);
+    FAIL();
+  } catch (const BadSample& bad) {
+    EXPECT_THAT(bad.what(), AllOf(HasSubstr("long.jsonl:2: a line of"), HasSubstr("expected at most 67108864")));
+  }
+}
+
+TEST_F(DatasetTest, a_data_set_without_a_single_good_sample_is_refused_with_the_first_reason) {
+  const auto error_of = [](const DataSection& options) {
+    try {
+      const Dataset dataset(options);
+      return std::string("opened");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::kBadData);
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(error_of(section({scratch_.write("a.jsonl", "x\n{}\n")})),
+              AllOf(HasSubstr("none of 2 samples is good"), HasSubstr("a.jsonl:1: not valid JSON")));
+  EXPECT_THAT(error_of(section({scratch_.write("a.jsonl", kGood)}, "sharegpt")),
+              HasSubstr("a.jsonl:1: expected \"conversations\": the file is read as sharegpt"));
+  EXPECT_THAT(error_of(section({scratch_.write("a.jsonl", "\n\n")})), HasSubstr("a.jsonl: no sample in it"));
+}
+
+TEST_F(DatasetTest, missing_paths_are_named) {
+  std::filesystem::create_directory(scratch_.folder() / "empty");
+  for (const char* name : {"absent.jsonl", "empty"}) {
+    try {
+      const Dataset dataset(section({scratch_.folder() / name}));
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::kInputMissing);
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr("check data.path")));
+    }
+  }
+}
+
+TEST_F(DatasetTest, any_of_many_samples_is_the_one_at_its_line) {
+  std::string text;
+  for (int i = 0; i < 20'000; ++i)
+    text += R"({"id":)" + std::to_string(i) +
+            R"(,"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]})" + "\n" +
+            (i % 7 == 0 ? "\n" : "");
+  const Dataset dataset(section({scratch_.write("many.jsonl", text)}));
+  ASSERT_EQ(dataset.size(), 20'000u);
+  for (const uint64_t index : {0u, 1u, 12'345u, 19'999u}) {
+    const Sample sample = dataset.sample(index);
+    EXPECT_EQ(json::parse(sample.json)["id"], std::to_string(index));
+    EXPECT_EQ(sample.place, "many.jsonl:" + std::to_string(index + 1 + (index + 6) / 7));
+  }
+}
+
+}  // namespace
+}  // namespace lf

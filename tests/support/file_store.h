@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "comm/key_value_store.h"
+#include "support/scratch_folder.h"
 
 namespace lf::test {
 
@@ -49,25 +50,6 @@ class FileStore final : public KeyValueStore {
     return folder_ / key;
   }
   std::filesystem::path folder_;
-};
-
-// A folder of the test's own, removed at its end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lf-test-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace lf::test

@@ -1,0 +1,81 @@
+#include "metrics/history.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+namespace lf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+double number_or_nan(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  return found != row.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+std::string json_row(const StepReport& report) {
+  Json row{{"step", report.step},
+           {"loss", number(report.loss)},
+           {"grad_norm", number(report.grad_norm)},
+           {"lr", number(report.learning_rate)},
+           {"supervised_tokens", report.supervised_tokens},
+           {"tokens", report.tokens},
+           {"samples", report.samples},
+           {"step_seconds", number(report.step_seconds)},
+           {"supervised_tokens_per_second", number(per_second(report.supervised_tokens, report.step_seconds))},
+           {"tokens_per_second", number(per_second(report.tokens, report.step_seconds))}};
+  if (report.mfu) row["mfu"] = number(*report.mfu);
+  row["memory_bytes"] = report.memory_bytes;
+  row["peak_memory_bytes"] = report.peak_memory_bytes;
+  row["data_wait_seconds"] = number(report.data_wait_seconds);
+  row["reduction_exposed_seconds"] = number(report.reduction_exposed_seconds);
+  row["skipped"] = report.skipped;
+  row["time"] = number(report.unix_seconds);
+  for (const auto& [name, value] : report.aux) row["aux"][name] = number(value);
+  return row.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+History::History(const std::filesystem::path& file, int64_t finished_steps) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string old(std::istreambuf_iterator<char>(in), {});
+  std::string kept;
+  for (size_t begin = 0; begin < old.size();) {
+    const size_t end = old.find('\n', begin);
+    if (end == std::string::npos) break;
+    const std::string line = old.substr(begin, end - begin);
+    begin = end + 1;
+    const Json row = Json::parse(line, nullptr, false);
+    if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
+    const CurvePoint point{row["step"].get<int64_t>(), number_or_nan(row, "loss"), number_or_nan(row, "lr")};
+    if (point.step > finished_steps) continue;
+    kept += line + "\n";
+    remember(point);
+  }
+  if (kept != old) replace_file(file, kept);
+  file_ = std::make_unique<AppendFile>(file);
+}
+
+void History::append(const StepReport& report) {
+  remember({report.step, report.loss, report.learning_rate});
+  file_->append(json_row(report) + "\n");
+}
+
+// The picture needs no more than this; a long run keeps every second, fourth ... point of its past.
+void History::remember(const CurvePoint& point) {
+  constexpr size_t kMost = 16'384;
+  if (curve_.size() == kMost) {
+    for (size_t i = 0; 2 * i < kMost; ++i) curve_[i] = curve_[2 * i];
+    curve_.resize(kMost / 2);
+  }
+  curve_.push_back(point);
+}
+
+}  // namespace lf

@@ -1,0 +1,36 @@
+// What a step tells the world.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lf {
+
+// Global numbers of one finished step, from rank 0. Times are arguments: nothing in metrics reads a clock but to wait.
+struct StepReport {
+  int64_t step = 0;  // finished steps: 1 is the first
+  int64_t total_steps = 0;
+  double loss = 0;  // mean over supervised tokens; may be NaN
+  double learning_rate = 0;
+  double grad_norm = 0;                                    // before clipping; may be NaN
+  bool skipped = false;                                    // not finite, nothing was changed
+  int64_t supervised_tokens = 0, tokens = 0, samples = 0;  // of this step, all ranks
+  double step_seconds = 0;
+  std::optional<double> mfu;  // share of the devices' stated peak, where one is stated
+  int64_t memory_bytes = 0;   // in use by rank 0: of the device, or resident where the device is the host
+  int64_t peak_memory_bytes = 0;
+  double data_wait_seconds = 0;                     // exposed loading time of this step
+  double reduction_exposed_seconds = 0;             // what backward did not hide
+  double unix_seconds = 0;                          // when the step ended
+  double elapsed_seconds = 0;                       // since the run was started, this process's
+  std::vector<std::pair<std::string, double>> aux;  // further losses by the model's names
+};
+
+inline double per_second(int64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
+}  // namespace lf

@@ -1,0 +1,178 @@
+#include "launch/command_line.h"
+
+#include <algorithm>
+
+#include <boost/program_options.hpp>
+
+#include "config/nearest.h"
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int kMostProcesses = 4096;
+
+po::options_description known_options() {
+  po::options_description options;
+  options.add_options()                                                   //
+      ("plugin-dir", po::value<std::vector<std::string>>()->composing())  //
+      ("set", po::value<std::vector<std::string>>()->composing())         //
+      ("processes,n", po::value<std::string>())                           //
+      ("fresh", po::bool_switch())                                        //
+      ("print-config", po::bool_switch())                                 //
+      ("markdown", po::bool_switch())                                     //
+      ("help,h", po::bool_switch())                                       //
+      ("version", po::bool_switch())                                      //
+      ("word", po::value<std::vector<std::string>>()->composing());       // what is no option
+  return options;
+}
+
+[[noreturn]] void misuse(const std::string& what) {
+  fail(Exit::kUsage, "lfrun: {}; `lfrun --help` shows the usage", what);
+}
+
+// Checks that a command got what it takes.
+class Taken {
+ public:
+  Taken(const po::variables_map& values, std::string command) : values_(values), command_(std::move(command)) {}
+
+  void only(std::initializer_list<std::string_view> allowed) const {
+    for (const char* option : {"set", "processes", "fresh", "print-config", "markdown"}) {
+      const auto& value = values_[option];
+      if (value.empty() || value.defaulted()) continue;
+      if (std::find(allowed.begin(), allowed.end(), option) == allowed.end())
+        misuse(std::string(option == std::string_view("processes") ? "-n" : std::string("--") + option) +
+               " has no meaning with " + command_);
+    }
+  }
+
+  void count(const std::vector<std::string>& words, size_t least, size_t most, const char* expected) const {
+    if (words.size() >= least && words.size() <= most) return;
+    misuse(
+        fmt::format("{} takes {}, got {}", command_, expected,
+                    words.empty() ? "nothing" : fmt::format("{} words (the last is {})", words.size(), words.back())));
+  }
+
+ private:
+  const po::variables_map& values_;
+  std::string command_;
+};
+
+int processes_of(const std::string& text) {
+  try {
+    size_t end = 0;
+    const int n = std::stoi(text, &end);
+    if (end == text.size() && n >= 1 && n <= kMostProcesses) return n;
+  } catch (const std::logic_error&) {  // not a number, or none that fits
+  }
+  misuse(fmt::format("-n takes a number of workers in [1, {}], got {}", kMostProcesses, text));
+}
+
+// An option that nobody knows is a mistake, except where another program of ours reads the rest.
+void require_known(const po::parsed_options& parsed) {
+  for (const po::option& option : parsed.options) {
+    if (!option.unregistered) continue;
+    const std::string given = option.original_tokens.empty() ? option.string_key : option.original_tokens[0];
+    std::string name = given.substr(std::min(given.find_first_not_of('-'), given.size()));
+    name = name.substr(0, name.find('='));
+    const auto meant = nearest(name, {"plugin-dir", "set", "fresh", "print-config", "help", "version", "markdown"});
+    misuse(fmt::format("option {} is unknown{}", given, meant ? fmt::format("; did you mean --{}?", *meant) : ""));
+  }
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  const po::options_description known = known_options();
+  po::positional_options_description words;
+  words.add("word", -1);
+  po::variables_map values;
+  po::parsed_options parsed(&known);
+  try {
+    constexpr auto kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    parsed =
+        po::command_line_parser(arguments).options(known).positional(words).style(kStyle).allow_unregistered().run();
+    po::store(parsed, values);
+  } catch (const po::error& error) {
+    misuse(error.what());
+  }
+
+  CommandLine line;
+  if (values.count("word") != 0) line.words = values["word"].as<std::vector<std::string>>();
+  if (values.count("set") != 0) line.sets = values["set"].as<std::vector<std::string>>();
+  if (values.count("plugin-dir") != 0) {
+    line.plugin_dirs.emplace();
+    for (const std::string& dir : values["plugin-dir"].as<std::vector<std::string>>())
+      line.plugin_dirs->push_back(std::filesystem::absolute(dir).lexically_normal());
+  }
+  line.fresh = values["fresh"].as<bool>();
+  line.markdown = values["markdown"].as<bool>();
+  const std::string first = line.words.empty() ? "" : line.words[0];
+
+  if (first == "balance") {  // its options are the core's to read
+    line.command = Command::kBalance;
+    Taken(values, first).only({});
+    line.words = po::collect_unrecognized(parsed.options, po::include_positional);
+    line.words.erase(std::find(line.words.begin(), line.words.end(), first));
+    if (values["help"].as<bool>()) line.words.push_back("--help");
+    return line;
+  }
+  require_known(parsed);
+  if (values["help"].as<bool>()) return line;
+  if (values["version"].as<bool>()) {
+    line.command = Command::kVersion;
+    return line;
+  }
+  if (line.words.empty()) misuse("expected a job file or a command, got nothing");
+  if (values.count("processes") != 0) line.processes = processes_of(values["processes"].as<std::string>());
+
+  const auto take_first = [&] { line.words.erase(line.words.begin()); };
+  if (first == "check") {
+    take_first();
+    const Taken taken(values, first);
+    taken.only({"set", "processes"});
+    taken.count(line.words, 1, 1, "one job file");
+    line.command = Command::kCheck;
+    line.job_file = line.words[0];
+  } else if (first == "plugins") {
+    take_first();
+    const std::string verb = line.words.empty() ? "" : line.words[0];
+    if (verb != "list" && verb != "verify")
+      misuse("expected `plugins list` or `plugins verify FILE`, got " + (verb.empty() ? "nothing" : verb));
+    take_first();
+    const Taken taken(values, "plugins " + verb);
+    taken.only({});
+    if (verb == "list")
+      taken.count(line.words, 0, 0, "no further word");
+    else
+      taken.count(line.words, 1, 1000, "files");
+    line.command = verb == "list" ? Command::kPluginsList : Command::kPluginsVerify;
+  } else if (first == "parity" || first == "export") {
+    take_first();
+    const Taken taken(values, first);
+    taken.only({});
+    if (first == "parity")
+      taken.count(line.words, 1, 1000, "a folder, and names of cases");
+    else
+      taken.count(line.words, 2, 2, "a checkpoint and a folder to write");
+    line.command = first == "parity" ? Command::kParity : Command::kExport;
+  } else if (first == "options") {
+    take_first();
+    const Taken taken(values, first);
+    taken.only({"markdown"});
+    taken.count(line.words, 0, 0, "no further word");
+    line.command = Command::kOptions;
+  } else {
+    const bool print = values["print-config"].as<bool>();
+    const Taken taken(values, "a job file");
+    taken.only({"set", "processes", "fresh", "print-config"});
+    taken.count(line.words, 1, 1, "one job file");
+    line.command = print ? Command::kPrintConfig : Command::kTrain;
+    line.job_file = first;
+  }
+  return line;
+}
+
+}  // namespace lf

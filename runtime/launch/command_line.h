@@ -1,0 +1,40 @@
+// The words after `lfrun`, understood.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lf {
+
+enum class Command {
+  kTrain,
+  kCheck,
+  kPrintConfig,
+  kPluginsList,
+  kPluginsVerify,
+  kParity,
+  kExport,
+  kBalance,
+  kOptions,
+  kHelp,
+  kVersion
+};
+
+struct CommandLine {
+  Command command = Command::kHelp;
+  std::string job_file;                                           // kTrain, kCheck, kPrintConfig: as given
+  std::vector<std::string> sets;                                  // "table.key=value"
+  std::optional<std::vector<std::filesystem::path>> plugin_dirs;  // absolute; none given: the built-in place
+  std::optional<int> processes;                                   // -n
+  bool fresh = false, markdown = false;
+  std::vector<std::string> words;  // of the other commands, for them to read
+};
+
+// `arguments`: without the program's name. Throws lf::Error(kUsage) in one line.
+CommandLine parse_command_line(const std::vector<std::string>& arguments);
+
+std::string usage();  // for --help, without the job's options
+
+}  // namespace lf

@@ -1,0 +1,28 @@
+#include "launch/core_library.h"
+
+#include <dlfcn.h>
+
+#include "core/error.h"
+
+namespace lf {
+
+std::filesystem::path executable_path() { return std::filesystem::canonical("/proc/self/exe"); }
+
+CoreRun open_core(const std::filesystem::path& executable) {
+  const auto path = executable.parent_path().parent_path() / "lib" / "liblfcore.so";
+  if (std::error_code error; !std::filesystem::exists(path, error))
+    fail(Exit::kUnavailable,
+         "{}: the core of lfrun is not there; build it (cmake --build BUILD --target product), or install "
+         "lfrun whole",
+         path.string());
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr)
+    fail(Exit::kUnavailable, "{}: the core of lfrun cannot be opened: {}; build it again, or run tools/setup.sh",
+         path.string(), dlerror());
+  auto* const run = reinterpret_cast<CoreRun>(dlsym(library, LF_CORE_ENTRY_NAME));
+  if (run == nullptr)
+    fail(Exit::kUnavailable, "{}: expected the symbol {}, got none; build it again", path.string(), LF_CORE_ENTRY_NAME);
+  return run;
+}
+
+}  // namespace lf

@@ -1,0 +1,253 @@
+#include "launch/launch.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "core/error.h"
+#include "launch/command_line.h"
+#include "launch/core_library.h"
+#include "launch/plugin_commands.h"
+#include "launch/stop_signals.h"
+#include "launch/threads.h"
+#include "launch/worker_log.h"
+#include "launch/workers.h"
+#include "plugins/plugins.h"
+
+namespace lf {
+namespace {
+
+namespace fs = std::filesystem;
+
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void remark(std::string_view text) {
+  std::fprintf(stderr, "lfrun: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+PluginHost plugin_host() { return {.torch_build = LF_CORE_TORCH_BUILD}; }
+
+std::vector<fs::path> plugin_dirs(const CommandLine& line) {
+  if (line.plugin_dirs) return *line.plugin_dirs;
+  const fs::path beside = executable_path().parent_path().parent_path() / "plugins";
+  return fs::is_directory(beside) ? std::vector<fs::path>{beside} : std::vector<fs::path>{};
+}
+
+// What the core is asked, with the strings it points into.
+class Request {
+ public:
+  Request(const std::string& command, const std::vector<fs::path>& plugin_dirs) : command_(command) {
+    for (const fs::path& dir : plugin_dirs) plugin_dirs_.push_back(dir.string());
+    request.version = LF_CORE_VERSION;
+    request.threads = 1;
+    request.world_size = request.local_world_size = 1;
+    request.stop_requested = &stop_requested;
+  }
+
+  std::string job_file, store;
+  std::vector<std::string> sets, arguments;
+  lf_core_request request{};  // numbers and flags; run() fills in the pointers
+
+  int run(CoreRun core) {
+    request.command = command_.c_str();
+    request.job_file = job_file.empty() ? nullptr : job_file.c_str();
+    request.store = store.c_str();
+    const auto point = [](const std::vector<std::string>& texts, std::vector<const char*>& pointers, uint32_t& n) {
+      pointers.clear();
+      for (const std::string& text : texts) pointers.push_back(text.c_str());
+      n = static_cast<uint32_t>(pointers.size());
+      return pointers.data();
+    };
+    request.sets = point(sets, set_pointers_, request.n_sets);
+    request.plugin_dirs = point(plugin_dirs_, dir_pointers_, request.n_plugin_dirs);
+    request.arguments = point(arguments, argument_pointers_, request.n_arguments);
+    return core(&request);
+  }
+
+ private:
+  std::string command_;
+  std::vector<std::string> plugin_dirs_;
+  std::vector<const char*> set_pointers_, dir_pointers_, argument_pointers_;
+};
+
+std::string toml_text(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// A command line with a job file, resolved: the core resolves it again from `sets`.
+struct Job {
+  ResolvedJob resolved;
+  std::vector<std::string> sets;
+};
+
+Job read_job(const CommandLine& line, const Environment& environment, bool starts_workers) {
+  Job job;
+  JobSource source{.file = line.job_file};
+  for (const std::string& set : line.sets) source.overrides.push_back({set});
+  if (line.processes) source.overrides.push_back({fmt::format("launch.processes={}", *line.processes), "-n"});
+  if (const auto device = environment.find("LF_DEVICE"); device != environment.end()) source.device = device->second;
+  job.resolved = resolve_job(source);
+  if (line.fresh && starts_workers) {  // one worker of many leaves the choice to the core, which all of them ask
+    const fs::path output = fresh_output(job.resolved.config.job.output);
+    source.overrides.push_back({"job.output=" + toml_text(output.string()), "--fresh"});
+    job.resolved = resolve_job(source);
+  }
+  for (const Override& item : source.overrides) job.sets.push_back(item.text);
+  if (!source.device.empty()) job.sets.push_back("device.name=" + toml_text(source.device));
+  return job;
+}
+
+// The plugins a job names, by kind.
+std::vector<std::pair<PluginKind, std::string>> plugins_of(const JobConfig& config) {
+  return {{PluginKind::kDevice, config.device.name},
+          {PluginKind::kModel, config.model.family},
+          {PluginKind::kBalancer, config.balance.policy}};
+}
+
+// All refusals in one pass, like mistakes in the job file.
+template <typename Check>
+void for_plugins_of(const JobConfig& config, Check&& check) {
+  std::string lines;
+  for (const auto& [kind, id] : plugins_of(config)) {
+    try {
+      check(kind, id);
+    } catch (const Error& error) {
+      lines += (lines.empty() ? "" : "\n") + std::string(error.what());
+    }
+  }
+  if (!lines.empty()) throw Error(Exit::kConfig, lines);
+}
+
+void make_log_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    fail(Exit::kCannotCreate, "{}: cannot be created: {}; choose another job.output", folder.string(), error.message());
+}
+
+uint32_t flag_if(bool condition, uint32_t flag) { return condition ? flag : 0; }
+
+// Rank 0 and lfrun itself may draw on the terminal.
+uint32_t terminal_flag(int rank) { return flag_if(rank == 0 && isatty(STDERR_FILENO) == 1, LF_CORE_TERMINAL); }
+
+void set_number(const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); }
+
+// Before the core is opened: its OpenMP runtime reads it then.
+int set_threads(const JobConfig& config, int local_world_size, const Environment& environment) {
+  const int threads = threads_of_worker(config.launch.threads, local_world_size, environment, usable_cores());
+  set_number("OMP_NUM_THREADS", threads);
+  return threads;
+}
+
+int train_as_one_worker(const Job& job, const CommandLine& line, const WorkerPlace& place, Request& request,
+                        const Environment& environment) {
+  request.request.threads = set_threads(job.resolved.config, place.local_world_size, environment);
+  const CoreRun core = open_core(executable_path());
+  request.store = place.store;
+  request.request.rank = place.rank;
+  request.request.world_size = place.world_size;
+  request.request.local_rank = place.local_rank;
+  request.request.local_world_size = place.local_world_size;
+  request.request.generation = place.generation;
+  request.request.flags =
+      flag_if(line.fresh, LF_CORE_FRESH) | flag_if(place.serves_store, LF_CORE_SERVE_STORE) | terminal_flag(place.rank);
+  catch_stop_signals(Escalation::kByWorker);
+  return request.run(core);
+}
+
+int train_from_here(const Job& job, Request& request, const PluginSet& plugins, const Environment& environment) {
+  const JobConfig& config = job.resolved.config;
+  if (const std::string hint = batch_shell_hint(environment); !hint.empty()) remark(hint);
+  const int processes = config.launch.processes;
+  request.request.threads = set_threads(config, processes, environment);
+  const CoreRun core = open_core(executable_path());
+  for_plugins_of(config, [&](PluginKind kind, const std::string& id) { plugins.verify(kind, id); });
+  WorkerPlan plan{.processes = processes, .log_folder = config.job.output / "log", .tell = remark};
+  make_log_folder(plan.log_folder);
+  return run_workers(plan, [&](int rank, const std::string& store) {
+    set_number("RANK", rank);
+    set_number("WORLD_SIZE", processes);
+    set_number("LOCAL_RANK", rank);
+    set_number("LOCAL_WORLD_SIZE", processes);
+    request.store = store;
+    request.request.rank = request.request.local_rank = rank;
+    request.request.world_size = request.request.local_world_size = processes;
+    request.request.flags = LF_CORE_PLUGINS_PROBED | terminal_flag(rank);
+    return request.run(core);
+  });
+}
+
+int run_job(const CommandLine& line, const Environment& environment) {
+  const bool training = line.command == Command::kTrain;
+  const auto place = training ? worker_place(environment) : std::nullopt;
+  if (place && line.processes)
+    fail(Exit::kUsage,
+         "-n starts workers, but the environment says that this is worker {} of {}; leave one of them out", place->rank,
+         place->world_size);
+  const Job job = read_job(line, environment, training && !place);
+  if (line.command == Command::kPrintConfig) {
+    print(print_config(job.resolved));
+    return 0;
+  }
+  require_inputs(job.resolved);
+  const std::vector<fs::path> dirs = plugin_dirs(line);
+  const PluginSet plugins(dirs, plugin_host());
+  for_plugins_of(job.resolved.config, [&](PluginKind kind, const std::string& id) { plugins.find(kind, id); });
+
+  Request request(training ? "train" : "check", dirs);
+  request.job_file = job.resolved.config.file.string();
+  request.sets = job.sets;
+  if (place) return train_as_one_worker(job, line, *place, request, environment);
+  if (training) return train_from_here(job, request, plugins, environment);
+  request.request.threads = set_threads(job.resolved.config, job.resolved.config.launch.processes, environment);
+  request.request.flags = terminal_flag(0);
+  return request.run(open_core(executable_path()));
+}
+
+// parity, export, balance: one process, all cores, no job.
+int run_tool(const std::string& command, const CommandLine& line, const Environment& environment) {
+  Request request(command, plugin_dirs(line));
+  request.arguments = line.words;
+  request.request.threads = set_threads(JobConfig{}, 1, environment);
+  request.request.flags = terminal_flag(0);
+  return request.run(open_core(executable_path()));
+}
+
+}  // namespace
+
+int run_lfrun(const std::vector<std::string>& arguments, const Environment& environment) {
+  const CommandLine line = parse_command_line(arguments);
+  switch (line.command) {
+    case Command::kHelp:
+      print(usage() + "\nOptions of a job file:\n\n" + options_help());
+      return 0;
+    case Command::kVersion:
+      print(fmt::format("lfrun {}, plugin ABI {}.{}, LibTorch {}\n", LF_VERSION, LF_ABI_MAJOR, LF_ABI_MINOR,
+                        LF_CORE_TORCH_BUILD));
+      return 0;
+    case Command::kOptions:
+      print(line.markdown ? options_page() : options_help());
+      return 0;
+    case Command::kPluginsList:
+      print(plugin_table(list_plugins(plugin_dirs(line), plugin_host())));
+      return 0;
+    case Command::kPluginsVerify: {
+      const Verdict verdict = verify_plugins(line.words, plugin_host());
+      print(verdict.text);
+      return verdict.all_good ? 0 : static_cast<int>(Exit::kConfig);
+    }
+    case Command::kParity:
+      return run_tool("parity", line, environment);
+    case Command::kExport:
+      return run_tool("export", line, environment);
+    case Command::kBalance:
+      return run_tool("balance", line, environment);
+    case Command::kTrain:
+    case Command::kCheck:
+    case Command::kPrintConfig:
+      return run_job(line, environment);
+  }
+  return static_cast<int>(Exit::kBug);
+}
+
+}  // namespace lf

@@ -1,0 +1,20 @@
+// A worker's half of stopping in good order: signals become a flag that the core reads once a step.
+#pragma once
+
+#include <cstdint>
+
+namespace lf {
+
+enum class Escalation {
+  kByParent,  // the launcher forwards the first signal and kills at the second
+  kByWorker   // nobody stands above: a second SIGTERM or SIGINT, at least a second later, ends the process at once
+};
+
+// SIGTERM, SIGINT, SIGUSR1 and SIGHUP set the flag. A signal that was ignored stays so (nohup). Call once, before
+// threads.
+void catch_stop_signals(Escalation escalation);
+
+// For lf_core_request.stop_requested: 1 after the first signal.
+int32_t stop_requested();
+
+}  // namespace lf

@@ -1,0 +1,30 @@
+// Pointwise non-linearities of feed-forward blocks, and the map that follows them.
+//   gated silu   silu(g) · u with [g, u] the two halves of the last axis   (arXiv:2002.05202)
+//   quick gelu   x · sigmoid(1.702 x)                                      (CLIP)
+//   gelu         x Φ(x), exact;   gelu tanh: its tanh form                 (arXiv:1606.08415)
+#pragma once
+
+#include "nn/linear.h"
+
+namespace lf::nn {
+
+enum class Activation { kGatedSilu, kQuickGelu, kGelu, kGeluTanh };
+
+// Width of what goes in, for `width` coming out.
+constexpr int64_t input_width(Activation activation, int64_t width) {
+  return activation == Activation::kGatedSilu ? 2 * width : width;
+}
+
+// h [N, width in] -> [N, width]. Without a graph.
+at::Tensor activate(const at::Tensor& h, Activation activation);
+struct ActivationBackward {
+  at::Tensor dh;
+  at::Tensor value;  // activate(h) again
+};
+ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
+
+// y = residual + activate(h) Wᵀ + b (no residual where undefined), keeping h: activate(h) is rebuilt in backward.
+at::Tensor activate_linear(const at::Tensor& h, Activation activation, const Linear& linear,
+                           const at::Tensor& residual = {});
+
+}  // namespace lf::nn

@@ -1,0 +1,57 @@
+#include "nn/attention.h"
+
+#include <cmath>
+#include <map>
+
+#include <ATen/ATen.h>
+
+namespace lf::nn {
+namespace {
+
+// Rows of all segments of one length, as [segments, length].
+std::vector<at::Tensor> rows_by_length(const Segments& segments, const at::Device& device) {
+  std::map<int64_t, std::vector<int64_t>> starts_of;
+  for (size_t i = 0; i < segments.count(); ++i)
+    if (const int64_t length = segments.starts[i + 1] - segments.starts[i]; length > 0)
+      starts_of[length].push_back(segments.starts[i]);
+  std::vector<at::Tensor> rows;
+  for (const auto& [length, starts] : starts_of)
+    rows.push_back((at::tensor(starts, at::kLong).unsqueeze(1) + at::arange(length, at::kLong)).to(device));
+  return rows;
+}
+
+// The way that any device can go: segments of equal length are one batch, so windows cost one call.
+at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                    const RotaryTable& rotary, const Segments& segments) {
+  const int64_t d = shape.head_size, groups = shape.heads / shape.kv_heads;
+  const auto heads = qkv.view({qkv.size(0), -1, d}).split_with_sizes({shape.heads, shape.kv_heads, shape.kv_heads}, 1);
+  at::Tensor q = heads[0], k = heads[1];
+  if (norms.present()) {
+    q = norm(q.reshape({-1, d}), norms.query).view(q.sizes());
+    k = norm(k.reshape({-1, d}), norms.key).view(k.sizes());
+  }
+  q = rotate(q, rotary);
+  k = rotate(k, rotary);
+  at::Tensor result = at::zeros({qkv.size(0), shape.heads, d}, qkv.options());
+  for (const at::Tensor& rows : rows_by_length(segments, qkv.device())) {
+    const auto batch = [&](const at::Tensor& t) {  // [rows, h, d] -> [segments, h, length, d]
+      at::Tensor picked = t.index_select(0, rows.flatten()).view({rows.size(0), rows.size(1), t.size(1), d});
+      return picked.transpose(1, 2);
+    };
+    const auto repeated = [&](const at::Tensor& t) { return groups == 1 ? t : t.repeat_interleave(groups, 1); };
+    const at::Tensor out = at::scaled_dot_product_attention(batch(q), repeated(batch(k)), repeated(batch(heads[2])), {},
+                                                            0.0, shape.causal);
+    result = result.index_copy(0, rows.flatten(), out.transpose(1, 2).reshape({-1, shape.heads, d}));
+  }
+  return result.flatten(1);
+}
+
+}  // namespace
+
+at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                     const RotaryTable& rotary, const Segments& segments) {
+  TORCH_CHECK(segments.rows() == qkv.size(0), "segments cover ", segments.rows(), " rows, there are ", qkv.size(0));
+  return composed(qkv, shape, norms, rotary, segments);
+}
+
+}  // namespace lf::nn

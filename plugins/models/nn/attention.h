@@ -1,0 +1,41 @@
+// Attention within segments of packed rows: softmax(q kᵀ / sqrt(D)) v per segment, causal or full, with fewer key/value
+// heads than query heads where the shape says so (arXiv:2305.13245).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "nn/norm.h"
+#include "nn/rotary.h"
+
+namespace lf::nn {
+
+struct AttentionShape {
+  int64_t heads = 1, kv_heads = 1, head_size = 0;
+  bool causal = false;
+
+  int64_t query_width() const { return heads * head_size; }
+  int64_t width() const { return (heads + 2 * kv_heads) * head_size; }  // of qkv rows
+};
+
+// Rows [starts[i], starts[i + 1]) attend to one another and to nothing else. On the host.
+struct Segments {
+  std::vector<int64_t> starts = {0};
+
+  size_t count() const { return starts.size() - 1; }
+  int64_t rows() const { return starts.back(); }
+};
+
+// Norms of each head's query and key before the rotation (Qwen3); weights undefined: none.
+struct HeadNorms {
+  Norm query, key;
+
+  bool present() const { return query.weight.defined(); }
+  bool trained() const { return query.trained() || key.trained(); }
+};
+
+// qkv [N, width()]: all query heads, then keys, then values; rotated here. -> [N, heads * D].
+at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                     const RotaryTable& rotary, const Segments& segments);
+
+}  // namespace lf::nn

@@ -1,0 +1,80 @@
+#include "nn/linear.h"
+
+#include <ATen/ATen.h>
+
+#include "nn/matmul.h"
+
+namespace lf::nn {
+
+at::Tensor apply(const Linear& linear, const at::Tensor& x, const at::Tensor& addend) {
+  const at::Tensor w = linear.matrix().t();
+  if (addend.defined()) {
+    at::Tensor y = at::addmm(addend, x, w);
+    return linear.bias.defined() ? y.add_(linear.bias.value) : y;
+  }
+  return linear.bias.defined() ? at::addmm(linear.bias.value, x, w) : at::mm(x, w);
+}
+
+void add_gradients(const Linear& linear, const at::Tensor& dy, const at::Tensor& x) {
+  if (linear.weight.trained()) add_transposed_product(linear.weight.gradient.flatten(1), dy, x);
+  if (linear.bias.trained()) linear.bias.add_gradient(dy.sum(0, false, linear.bias.gradient.scalar_type()));
+}
+
+at::Tensor linear(const at::Tensor& x, const Linear& linear) {
+  at::Tensor y;
+  {
+    at::NoGradGuard no_grad;
+    y = apply(linear, x);
+  }
+  const bool wants = x.requires_grad();
+  return record(y, {.inputs = {x},
+                    .trains = linear.trained(),
+                    .saved = {linear.weight.trained() ? x : at::Tensor()},
+                    .backward = [linear, wants](const Tensors& dy, const Tensors& saved) -> Tensors {
+                      add_gradients(linear, dy[0], saved[0]);
+                      return {wants ? at::mm(dy[0], linear.matrix()) : at::Tensor()};
+                    }});
+}
+
+at::Tensor linear_add(const at::Tensor& x, const Linear& linear, const at::Tensor& residual) {
+  at::Tensor y;
+  {
+    at::NoGradGuard no_grad;
+    y = apply(linear, x, residual);
+  }
+  const bool wants = x.requires_grad();
+  return record(y, {.inputs = {x, residual},
+                    .trains = linear.trained(),
+                    .saved = {linear.weight.trained() ? x : at::Tensor()},
+                    .backward = [linear, wants](const Tensors& dy, const Tensors& saved) -> Tensors {
+                      add_gradients(linear, dy[0], saved[0]);
+                      return {wants ? at::mm(dy[0], linear.matrix()) : at::Tensor(), dy[0]};
+                    }});
+}
+
+at::Tensor norm_linear(const at::Tensor& x, const Norm& norm, const Linear& linear, int64_t fold) {
+  const auto folded = [fold](const at::Tensor& t) { return fold == 1 ? t : t.view({-1, fold * t.size(1)}); };
+  NormStatistics statistics;
+  at::Tensor y;
+  {
+    at::NoGradGuard no_grad;
+    y = apply(linear, folded(normalize(x, norm, &statistics)));
+  }
+  const bool wants = x.requires_grad();
+  return record(y, {.inputs = {x},
+                    .trains = norm.trained() || linear.trained(),
+                    .saved = {x, statistics.mean, statistics.inverse_deviation},
+                    .backward = [norm, linear, wants, folded](const Tensors& dy, const Tensors& saved) -> Tensors {
+                      const at::Tensor& x = saved[0];
+                      const NormStatistics statistics{saved[1], saved[2]};
+                      if (linear.trained()) {
+                        NormStatistics again;
+                        add_gradients(linear, dy[0], folded(normalize(x, norm, &again)));
+                      }
+                      if (!wants && !norm.trained()) return {at::Tensor()};
+                      const at::Tensor dn = at::mm(dy[0], linear.matrix()).view(x.sizes());
+                      return {normalize_backward(dn, x, statistics, norm, wants)};
+                    }});
+}
+
+}  // namespace lf::nn

@@ -1,0 +1,31 @@
+// Linear maps, alone and fused with what stands before or after them.
+#pragma once
+
+#include "nn/norm.h"
+#include "nn/parameter.h"
+#include "nn/record.h"
+
+namespace lf::nn {
+
+struct Linear {
+  Parameter weight;  // [out, ...]: trailing axes are one input axis (a patch kernel is [C, 3, t, p, p])
+  Parameter bias;    // [out], or undefined
+
+  bool trained() const { return weight.trained() || bias.trained(); }
+  at::Tensor matrix() const { return weight.value.flatten(1); }
+};
+
+// y = x Wᵀ + b: x [N, in] -> [N, out]. Without a graph. `addend` [N, out], if given, is added.
+at::Tensor apply(const Linear& linear, const at::Tensor& x, const at::Tensor& addend = {});
+// Adds the parameters' gradients for y = x Wᵀ + b.
+void add_gradients(const Linear& linear, const at::Tensor& dy, const at::Tensor& x);
+
+// y = x Wᵀ + b, keeping x.
+at::Tensor linear(const at::Tensor& x, const Linear& linear);
+// y = residual + x Wᵀ + b, keeping x.
+at::Tensor linear_add(const at::Tensor& x, const Linear& linear, const at::Tensor& residual);
+// y = norm(x) Wᵀ + b, keeping x: norm(x) is rebuilt in backward. fold > 1: each `fold` rows of norm(x) are one row of
+// the product (patch mergers): x [N, C] -> [N / fold, out] with W [out, fold * C].
+at::Tensor norm_linear(const at::Tensor& x, const Norm& norm, const Linear& linear, int64_t fold = 1);
+
+}  // namespace lf::nn

@@ -1,0 +1,161 @@
+#include "nn/moe.h"
+
+#include <numeric>
+
+#include <ATen/ATen.h>
+
+#include "nn/activation.h"
+#include "nn/matmul.h"
+
+namespace lf::nn {
+namespace {
+
+at::Tensor router_logits(const at::Tensor& x, const Parameter& router) {
+  at::Tensor logits;
+  {
+    at::NoGradGuard no_grad;
+    logits = product_f32(x, router.value, Second::kTransposed);
+  }
+  const bool wants = x.requires_grad();
+  return record(
+      logits, {.inputs = {x},
+               .trains = router.trained(),
+               .saved = {router.trained() ? x : at::Tensor()},
+               .backward = [router, wants, type = x.scalar_type()](const Tensors& dy, const Tensors& saved) -> Tensors {
+                 const at::Tensor& g = dy[0];
+                 if (router.trained()) router.add_gradient(at::mm(g.t(), saved[0].to(g.scalar_type())));
+                 return {wants ? at::mm(g, router.value.to(g.scalar_type())).to(type) : at::Tensor()};
+               }});
+}
+
+// The (row, k) pairs in the order of their experts; inside an expert in row order.
+struct Dispatch {
+  at::Tensor pair;              // i64 [N k]: sorted position -> flat pair
+  at::Tensor row;               // i64 [N k]: sorted position -> row
+  at::Tensor position;          // i64 [N k]: flat pair -> sorted position
+  std::vector<int64_t> starts;  // [E + 1]: slices of sorted positions
+};
+
+Dispatch dispatch(const at::Tensor& expert, int64_t n_experts) {
+  const int64_t k = expert.size(1);
+  const at::Tensor flat = expert.flatten();
+  Dispatch result;
+  result.pair = std::get<1>(flat.sort(/*stable=*/true, 0, false));
+  result.row = result.pair.floor_divide(k);
+  result.position = at::empty_like(result.pair).index_copy_(0, result.pair, at::arange(flat.size(0), flat.options()));
+  const at::Tensor counts = flat.bincount({}, n_experts).cpu();
+  result.starts.assign(1, 0);
+  for (int64_t e = 0; e < n_experts; ++e)
+    result.starts.push_back(result.starts.back() + counts.const_data_ptr<int64_t>()[e]);
+  return result;
+}
+
+// out[slice e] = rows[slice e] @ matrix(e) for every expert with rows.
+template <typename Matrix>
+at::Tensor per_expert(const at::Tensor& rows, const std::vector<int64_t>& starts, int64_t width, Matrix matrix) {
+  at::Tensor out = at::empty({rows.size(0), width}, rows.options());
+  for (size_t e = 0; e + 1 < starts.size(); ++e) {
+    const int64_t n = starts[e + 1] - starts[e];
+    if (n == 0) continue;
+    at::Tensor slice = out.narrow(0, starts[e], n);
+    at::mm_out(slice, rows.narrow(0, starts[e], n), matrix(static_cast<int64_t>(e)));
+  }
+  return out;
+}
+
+// gradient[e] += aᵀ b over the slice of every expert with rows.
+void add_per_expert(const Parameter& parameter, const at::Tensor& a, const at::Tensor& b,
+                    const std::vector<int64_t>& starts) {
+  if (!parameter.trained()) return;
+  for (size_t e = 0; e + 1 < starts.size(); ++e)
+    if (const int64_t n = starts[e + 1] - starts[e]; n > 0)
+      add_transposed_product(parameter.gradient.select(0, static_cast<int64_t>(e)), a.narrow(0, starts[e], n),
+                             b.narrow(0, starts[e], n));
+}
+
+// Row sums over k of sorted rows, in k order: [N, C] in f32, then the rows' dtype.
+at::Tensor combine(const at::Tensor& sorted, const Dispatch& order, int64_t n, int64_t k) {
+  return sorted.index_select(0, order.position).view({n, k, sorted.size(1)}).sum(1);
+}
+
+}  // namespace
+
+Routing route(const at::Tensor& x, const Parameter& router, int64_t top_k) {
+  Routing routing;
+  routing.probability = router_logits(x, router).softmax(-1);
+  auto [top, index] = routing.probability.topk(top_k, -1);
+  routing.expert = index;
+  routing.weight = top / top.sum(-1, true);
+  return routing;
+}
+
+at::Tensor experts(const at::Tensor& x, const Routing& routing, const Experts& weights, const at::Tensor& residual) {
+  const int64_t n = x.size(0), k = routing.expert.size(1), n_experts = weights.gate_up.value.size(0);
+  const int64_t width = weights.down.value.size(1);
+  Dispatch order;
+  at::Tensor gate_up, y;
+  {
+    at::NoGradGuard no_grad;
+    order = dispatch(routing.expert, n_experts);
+    gate_up = per_expert(x.index_select(0, order.row), order.starts, 2 * width,
+                         [&](int64_t e) { return weights.gate_up.value.select(0, e); });
+    const at::Tensor weighted = activate(gate_up, Activation::kGatedSilu) *
+                                routing.weight.flatten().index_select(0, order.pair).unsqueeze(1).to(x.scalar_type());
+    y = residual + combine(per_expert(weighted, order.starts, x.size(1),
+                                      [&](int64_t e) { return weights.down.value.select(0, e); }),
+                           order, n, k);
+  }
+  const bool wants = x.requires_grad(), wants_weight = routing.weight.requires_grad();
+  return record(
+      y, {.inputs = {x, routing.weight, residual},
+          .trains = weights.trained(),
+          .saved = {x, gate_up, routing.weight},
+          .backward = [weights, order, n, k, width, wants, wants_weight](const Tensors& dy,
+                                                                         const Tensors& saved) -> Tensors {
+            const at::Tensor &x = saved[0], &gate_up = saved[1], &weight = saved[2];
+            const at::Tensor g = dy[0].index_select(0, order.row);
+            const at::Tensor w = weight.flatten().index_select(0, order.pair).unsqueeze(1).to(x.scalar_type());
+            // d(activation) without the weight: with it for the chain, without it for the weight's own gradient.
+            const at::Tensor da =
+                per_expert(g, order.starts, width, [&](int64_t e) { return weights.down.value.select(0, e).t(); });
+            const auto back = activate_backward(da * w, gate_up, Activation::kGatedSilu);
+            add_per_expert(weights.down, back.value * w, g, order.starts);
+            at::Tensor dweight;
+            if (wants_weight) {
+              const at::Tensor sorted = (back.value.to(weight.scalar_type()) * da.to(weight.scalar_type())).sum(1);
+              dweight = sorted.index_select(0, order.position).view({n, k});
+            }
+            if (weights.gate_up.trained())
+              add_per_expert(weights.gate_up, x.index_select(0, order.row), back.dh, order.starts);
+            at::Tensor dx;
+            if (wants)
+              dx = combine(per_expert(back.dh, order.starts, x.size(1),
+                                      [&](int64_t e) { return weights.gate_up.value.select(0, e).t(); }),
+                           order, n, k);
+            return {dx, dweight, dy[0]};
+          }});
+}
+
+at::Tensor routing_statistics(const Routing& routing, const Segments& segments) {
+  const int64_t n_experts = routing.probability.size(1);
+  const auto per_segment = [&](auto&& row) {
+    Tensors rows;
+    for (size_t s = 0; s < segments.count(); ++s) rows.push_back(row(segments.starts[s], segments.starts[s + 1]));
+    return at::stack(rows);
+  };
+  const at::Tensor counts = per_segment([&](int64_t begin, int64_t end) {
+    return routing.expert.slice(0, begin, end).flatten().bincount({}, n_experts).to(routing.probability.scalar_type());
+  });
+  const at::Tensor sums =
+      per_segment([&](int64_t begin, int64_t end) { return routing.probability.slice(0, begin, end).sum(0); });
+  return at::cat({counts, sums}, 1);
+}
+
+at::Tensor balance_loss(const at::Tensor& statistics, const at::Tensor& rows) {
+  const int64_t n_experts = statistics.size(1) / 2;
+  const at::Tensor safe = rows.clamp_min(1).unsqueeze(1);
+  const at::Tensor share = statistics.narrow(1, 0, n_experts).detach() / safe;
+  return n_experts * (share * (statistics.narrow(1, n_experts, n_experts) / safe)).sum(1);
+}
+
+}  // namespace lf::nn

@@ -1,0 +1,35 @@
+// Rotary position embedding (arXiv:2104.09864) with positions on several axes. Rotations pair dimension j with j + D/2.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace lf::nn {
+
+// Which axis gives the position of each of the D/2 frequencies, and the frequencies.
+struct RotarySpec {
+  std::vector<int64_t> axis;     // [D/2]
+  std::vector<float> frequency;  // [D/2], radians per position; f32 as the reference computes them
+};
+
+// Text of Qwen2-VL and Qwen2.5-VL: frequency j belongs to the axis whose section of [t, h, w] it falls into.
+RotarySpec chunked_rotary(int64_t head_size, double theta, const std::vector<int64_t>& sections);
+// Text of Qwen3-VL: T everywhere, but H at j = 1, 4, 7 ... below 3 · sections[1], W at j = 2, 5, 8 ... below 3 ·
+// sections[2].
+RotarySpec interleaved_rotary(int64_t head_size, double theta, const std::vector<int64_t>& sections);
+// Vision towers: the first half of the frequencies by row, the second by column, both over head_size / 2.
+RotarySpec axial_rotary(int64_t head_size, double theta);
+
+struct RotaryTable {
+  at::Tensor cosine, sine;  // [N, D/2] f32
+};
+
+// positions i64 [axes, N].
+RotaryTable rotary_table(const RotarySpec& spec, const at::Tensor& positions);
+
+// x [N, heads, D] rotated (inverse: back). In f32 (f64 for f64), returned in x's dtype. Differentiable by autograd.
+at::Tensor rotate(const at::Tensor& x, const RotaryTable& table);
+
+}  // namespace lf::nn

@@ -1,0 +1,66 @@
+// A Qwen-VL model as its config.json says it, whichever generation wrote the file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lf::qwen_vl {
+
+enum class Family { kQwen2Vl, kQwen2_5Vl, kQwen3Vl, kQwen3VlMoe };
+
+constexpr bool is_qwen3(Family family) { return family == Family::kQwen3Vl || family == Family::kQwen3VlMoe; }
+
+struct TextConfig {
+  int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_hidden_layers = 0;
+  int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 0, rope_theta = 0, initializer_range = 0;
+  std::vector<int64_t> mrope_section;  // t, h, w: halves of head_dim
+  std::optional<int64_t> pad_token_id;
+
+  // Mixture of experts; num_experts 0: dense.
+  int64_t num_experts = 0, num_experts_per_tok = 0, moe_intermediate_size = 0, decoder_sparse_step = 1;
+  std::vector<int64_t> mlp_only_layers;
+  double router_aux_loss_coef = 0;
+
+  bool is_sparse(int64_t layer) const;  // whether the layer has experts
+};
+
+struct VisionConfig {
+  int64_t depth = 0, hidden_size = 0, num_heads = 0, intermediate_size = 0, out_hidden_size = 0;
+  int64_t in_channels = 3, patch_size = 0, temporal_patch_size = 2, spatial_merge_size = 2;
+  double rope_theta = 10000, initializer_range = 0.02;
+
+  // Qwen2.5-VL
+  int64_t window_size = 0;  // pixels; 0: full attention everywhere
+  std::vector<int64_t> fullatt_block_indexes;
+  double tokens_per_second = 0;
+
+  // Qwen3-VL
+  int64_t num_position_embeddings = 0;  // a square number; 0: none
+  std::vector<int64_t> deepstack_visual_indexes;
+
+  int64_t patch_columns() const { return in_channels * temporal_patch_size * patch_size * patch_size; }
+};
+
+struct QwenVlConfig {
+  Family family = Family::kQwen2Vl;
+  TextConfig text;
+  VisionConfig vision;
+  int64_t image_token_id = 0, video_token_id = 0, vision_start_token_id = 0, vision_end_token_id = 0;
+  bool tie_word_embeddings = false;
+  // Keys that the file has and this code does not know; the caller says so once.
+  std::vector<std::string> unknown_keys;
+};
+
+// Reads both layouts: transformers 5 (text_config, rope_parameters) and published checkpoints (flat text fields of
+// Qwen2-VL, rope_theta + rope_scaling with "type" or "rope_type"). Fields left out have the reference's defaults
+// (transformers 5.24, models/qwen*_vl*/configuration_*.py). Throws sdk::Failure(LF_E_INVALID), naming the field, for
+// what is wrong and for what would change the maths in a way that is not built: sliding windows, other rope types,
+// other activations, attention bias or dropout, quantised weights.
+QwenVlConfig parse_config(std::string_view config_json);
+
+}  // namespace lf::qwen_vl

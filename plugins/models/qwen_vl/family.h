@@ -1,0 +1,38 @@
+// A Qwen-VL model as a composition of components.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "components/language_decoder.h"
+#include "components/vision_tower.h"
+#include "qwen_vl/config.h"
+
+namespace lf::qwen_vl {
+
+enum ComponentIndex : uint32_t { kVision = 0, kLanguage = 1 };
+
+// [model.options] of the job.
+struct Options {
+  components::BalanceLoss router_aux_loss = components::BalanceLoss::kNone;
+};
+// options_json: an object. Throws sdk::Failure(LF_E_INVALID) naming the option.
+Options parse_options(const std::string& options_json, const QwenVlConfig& config);
+
+// Rows that the vision tower gives to the decoder.
+struct FamilyEdge {
+  std::string name;
+  uint32_t from_unit, to_unit;
+  int64_t columns;
+};
+
+struct QwenVl {
+  QwenVlConfig config;
+  components::VisionTowerConfig vision;
+  components::LanguageDecoderConfig language;
+  std::vector<FamilyEdge> edges;  // "visual", then "deepstack.k"
+};
+
+QwenVl compose(QwenVlConfig config, const Options& options);
+
+}  // namespace lf::qwen_vl

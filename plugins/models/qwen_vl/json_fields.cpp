@@ -1,0 +1,114 @@
+#include "qwen_vl/json_fields.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf::qwen_vl {
+
+using nlohmann::json;
+
+JsonFields::JsonFields(const json& object, std::string place) : object_(object), place_(std::move(place)) {
+  if (!object_.is_object())
+    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: expected an object, got {}", place_, object_.dump()));
+}
+
+bool JsonFields::has(const std::string& name) const {
+  const auto found = object_.find(name);
+  return found != object_.end() && !found->is_null();
+}
+
+const json* JsonFields::find(const std::string& name) {
+  known_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void JsonFields::refuse(const std::string& name, const std::string& expected) const {
+  const auto found = object_.find(name);
+  std::string got = found == object_.end() ? "nothing" : found->dump();
+  if (got.size() > 80) got = got.substr(0, 77) + "...";
+  throw sdk::Failure(LF_E_INVALID, fmt::format("{}.{}: expected {}, got {}", place_, name, expected, got));
+}
+
+int64_t JsonFields::at_least(const std::string& name, int64_t least, int64_t fallback) {
+  const json* value = find(name);
+  if (value == nullptr) return fallback;
+  // 2^40 bounds every size so that products of a few of them cannot overflow.
+  if (!value->is_number_integer() || value->get<int64_t>() < least || value->get<int64_t>() > (int64_t{1} << 40))
+    refuse(name, fmt::format("an integer of at least {}", least));
+  return value->get<int64_t>();
+}
+
+int64_t JsonFields::positive(const std::string& name, int64_t fallback) { return at_least(name, 1, fallback); }
+
+double JsonFields::number(const std::string& name, double fallback) {
+  const json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_number()) refuse(name, "a number");
+  return value->get<double>();
+}
+
+double JsonFields::positive_number(const std::string& name, double fallback) {
+  const double value = number(name, fallback);
+  if (!(value > 0)) refuse(name, "a number above 0");
+  return value;
+}
+
+bool JsonFields::flag(const std::string& name, bool fallback) {
+  const json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) refuse(name, "true or false");
+  return value->get<bool>();
+}
+
+std::string JsonFields::text(const std::string& name, const std::string& fallback) {
+  const json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_string()) refuse(name, "a string");
+  return value->get<std::string>();
+}
+
+std::optional<int64_t> JsonFields::integer(const std::string& name) {
+  const json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_integer()) refuse(name, "an integer");
+  return value->get<int64_t>();
+}
+
+std::vector<int64_t> JsonFields::integers(const std::string& name, std::vector<int64_t> fallback) {
+  const json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_array() ||
+      !std::all_of(value->begin(), value->end(), [](const json& v) { return v.is_number_integer(); }))
+    refuse(name, "a list of integers");
+  return value->get<std::vector<int64_t>>();
+}
+
+const json* JsonFields::object(const std::string& name) {
+  const json* value = find(name);
+  if (value != nullptr && !value->is_object()) refuse(name, "an object");
+  return value;
+}
+
+void JsonFields::only(const std::string& name, const std::vector<json>& neutral, const std::string& what) {
+  const json* value = find(name);
+  if (value == nullptr || std::find(neutral.begin(), neutral.end(), *value) != neutral.end()) return;
+  std::string allowed = "nothing";
+  for (const json& one : neutral) allowed += " or " + one.dump();
+  refuse(name, fmt::format("{} ({})", allowed, what));
+}
+
+void JsonFields::ignore(std::initializer_list<const char*> names) { known_.insert(names.begin(), names.end()); }
+
+std::vector<std::string> JsonFields::unread() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_.items())
+    if (!known_.contains(name)) names.push_back(fmt::format("{}.{}", place_, name));
+  return names;
+}
+
+}  // namespace lf::qwen_vl

@@ -1,0 +1,50 @@
+// A JSON object read field by field: each is checked where it is read, and what nobody read can be named.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace lf::qwen_vl {
+
+// Errors are sdk::Failure(LF_E_INVALID) "PLACE.FIELD: expected ..., got ...".
+class JsonFields {
+ public:
+  // `place` is how messages call the object: "config.json: text_config". `object` outlives this.
+  JsonFields(const nlohmann::json& object, std::string place);
+
+  // Null counts as absent everywhere.
+  bool has(const std::string& name) const;
+  int64_t positive(const std::string& name, int64_t fallback);
+  int64_t at_least(const std::string& name, int64_t least, int64_t fallback);
+  double positive_number(const std::string& name, double fallback);
+  double number(const std::string& name, double fallback);
+  bool flag(const std::string& name, bool fallback);
+  std::string text(const std::string& name, const std::string& fallback);
+  std::vector<int64_t> integers(const std::string& name, std::vector<int64_t> fallback);
+  std::optional<int64_t> integer(const std::string& name);
+  // Null where absent.
+  const nlohmann::json* object(const std::string& name);
+
+  // The field must be absent, null, or one of `neutral`; otherwise refused because `what`.
+  void only(const std::string& name, const std::vector<nlohmann::json>& neutral, const std::string& what);
+  void ignore(std::initializer_list<const char*> names);
+  // Full names of fields that were neither read nor ignored.
+  std::vector<std::string> unread() const;
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
+  const std::string& place() const { return place_; }
+
+ private:
+  const nlohmann::json* find(const std::string& name);
+
+  const nlohmann::json& object_;
+  std::string place_;
+  std::set<std::string> known_;
+};
+
+}  // namespace lf::qwen_vl

@@ -20,7 +20,18 @@ class KeyValueStore {
   virtual bool erase(const std::string& key) = 0;                   // false: there was none
 };
 
-// One process, several ranks as threads, or tests.
+// Where the ranks of a job meet, and the address at which this host's Gloo listens for them
+// (RendezvousConfig::address).
+struct MeetingPlace {
+  std::shared_ptr<KeyValueStore> store;
+  std::string listen_address;
+};
+
+// "unix:PATH", the launcher's store of one host, or "tcp:HOST:PORT", which one rank serves. Waits up to `timeout` for
+// the server. Throws lf::Error(kUnavailable, kConfig).
+MeetingPlace open_store(const std::string& where, bool serve, std::chrono::milliseconds timeout);
+
+// Of one process: ranks as threads.
 std::shared_ptr<KeyValueStore> in_process_store();
 
 struct TcpStoreAddress {

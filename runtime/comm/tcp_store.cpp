@@ -32,10 +32,14 @@ Resolved resolve(const std::string& host, uint16_t port) {
     fail(Exit::kUnavailable, "MASTER_ADDR={}: expected the address of a host of this network, got: {}; check the name",
          host, gai_strerror(code));
   }
+  // IPv4 where a name has both: "localhost" is then 127.0.0.1 on every rank, whatever the order of the resolver.
+  const addrinfo* chosen = found;
+  while (chosen != nullptr && chosen->ai_family != AF_INET) chosen = chosen->ai_next;
+  if (chosen == nullptr) chosen = found;
   Resolved result;
-  std::memcpy(&result.address, found->ai_addr, found->ai_addrlen);
-  result.size = found->ai_addrlen;
-  result.family = found->ai_family;
+  std::memcpy(&result.address, chosen->ai_addr, chosen->ai_addrlen);
+  result.size = chosen->ai_addrlen;
+  result.family = chosen->ai_family;
   freeaddrinfo(found);
   char text[NI_MAXHOST] = "";
   getnameinfo(reinterpret_cast<sockaddr*>(&result.address), result.size, text, sizeof(text), nullptr, 0,

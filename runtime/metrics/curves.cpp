@@ -45,17 +45,21 @@ std::vector<CurvePoint> thinned(std::span<const CurvePoint> points) {
   return result;
 }
 
-// Exponential mean over about a twentieth of the run; what is not finite is passed over.
+// Mean over neighbours on both sides, the nearer the heavier (a triangle of a tenth of the run): it lags behind
+// nothing.
 std::vector<CurvePoint> smoothed(const std::vector<CurvePoint>& points) {
-  const double keep = 1.0 - 1.0 / std::max(2.0, static_cast<double>(points.size()) / 20.0);
+  const auto reach = static_cast<int64_t>(points.size() / 20);
   std::vector<CurvePoint> result;
-  double mean = 0, weight = 0;
-  for (CurvePoint point : points) {
-    if (!std::isfinite(point.loss)) continue;
-    mean = keep * mean + (1 - keep) * point.loss;
-    weight = keep * weight + (1 - keep);
-    point.loss = mean / weight;
-    result.push_back(point);
+  for (int64_t i = 0; i < static_cast<int64_t>(points.size()); ++i) {
+    double sum = 0, weight = 0;
+    for (int64_t j = std::max<int64_t>(0, i - reach); j <= i + reach && j < static_cast<int64_t>(points.size()); ++j) {
+      const double loss = points[static_cast<size_t>(j)].loss;
+      if (!std::isfinite(loss)) continue;
+      const auto nearness = static_cast<double>(reach + 1 - std::abs(i - j));
+      sum += nearness * loss;
+      weight += nearness;
+    }
+    if (weight > 0) result.push_back({points[static_cast<size_t>(i)].step, sum / weight, 0});
   }
   return result;
 }
@@ -126,7 +130,8 @@ std::vector<double> axis_ticks(double low, double high, int count) {
     if (step >= rough * 0.999) break;
   }
   std::vector<double> ticks;
-  for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) ticks.push_back(i * step);
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
+    ticks.push_back(i * step + 0.0);  // no -0
   return ticks;
 }
 

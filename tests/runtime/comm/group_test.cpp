@@ -11,10 +11,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 
 #include "comm/rendezvous.h"
 #include "core/error.h"
+#include "launch/store_server.h"
 #include "support/file_store.h"
 #include "support/run_ranks.h"
 
@@ -161,7 +163,6 @@ TEST(group, two_groups_are_used_by_two_threads_at_once) {
 TEST(group, a_killed_rank_ends_a_collective_of_the_others_within_a_second_and_is_named) {
   for (int victim : {0, 1, 3}) {
     ScratchFolder folder;
-    std::atomic<int> unused{0};
     const auto outcomes = run_ranks(4, [&](int rank) -> std::string {
       lf::Rendezvous rendezvous(config_of(rank, 4), std::make_shared<FileStore>(folder.path()));
       auto group = rendezvous.group("dp");
@@ -415,6 +416,49 @@ TEST(tcp_store, it_serves_the_ranks_on_the_address_it_was_told_and_on_no_other) 
     return fmt::format("{} {} {} {}", absent, sum % 5, counter, reachable);
   });
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.text, "true 0 15 0");
+}
+
+TEST(open_store, ranks_meet_at_the_store_that_a_launcher_serves_and_at_a_tcp_one) {
+  lf::StoreServer server;
+  const std::string unix_place = "unix:" + server.path().string();
+  const std::string tcp_place = fmt::format("tcp:127.0.0.1:{}", 20000 + getpid() % 5000);
+  for (const std::string& place : {unix_place, tcp_place}) {
+    const pid_t launcher = fork();
+    if (launcher == 0) {
+      for (;;) {
+        pollfd ready{server.event_fd(), POLLIN, 0};
+        poll(&ready, 1, server.wait_limit_ms());
+        server.serve();
+      }
+    }
+    const auto outcomes = run_ranks(3, [&](int rank) {
+      server.close_in_child();
+      const auto meeting = lf::open_store(place, rank == 0, 10s);
+      auto config = config_of(rank, 3);
+      config.address = meeting.listen_address;
+      lf::Rendezvous rendezvous(config, meeting.store);
+      auto group = rendezvous.group("dp");
+      std::vector<float> value{static_cast<float>(rank)};
+      group->all_reduce(value);
+      group->barrier();
+      return fmt::format("{} {}", meeting.listen_address, value[0]);
+    });
+    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.text, "127.0.0.1 3") << place;
+    kill(launcher, SIGKILL);
+    waitpid(launcher, nullptr, 0);
+  }
+}
+
+TEST(open_store, a_place_that_is_none_is_refused) {
+  for (const char* place : {"", "tcp:host", "tcp::1", "tcp:host:99999", "tcp:host:x", "udp:host:1"}) {
+    try {
+      lf::open_store(place, false, 1s);
+      ADD_FAILURE() << place;
+    } catch (const lf::Error& error) {
+      EXPECT_EQ(error.exit(), lf::Exit::kConfig) << place;
+      EXPECT_THAT(error.what(), HasSubstr("expected unix:PATH or tcp:HOST:PORT"));
+    }
+  }
 }
 
 TEST(tcp_store, an_address_that_is_not_of_this_host_is_named) {

@@ -83,4 +83,5 @@ TEST(curves, ticks_are_round_and_inside) {
   const auto ticks = lf::axis_ticks(2.13, 7.9, 6);
   EXPECT_THAT(ticks, ::testing::ElementsAre(3, 4, 5, 6, 7));
   EXPECT_TRUE(lf::axis_ticks(1, 1, 5).empty());
+  EXPECT_FALSE(std::signbit(lf::axis_ticks(-1e-12, 10, 5)[0])) << "an axis does not begin at -0";
 }

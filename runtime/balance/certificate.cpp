@@ -190,6 +190,7 @@ Certificate certify(const BalanceInput& input, std::span<const lf_assignment> as
   std::vector<Work> stages;  // one for each barrier-free stretch
   Work all;
   bool untied = false;
+  double heaviest_mover = 0;
   for (const BalancePart& part : input.parts) {
     Work work;
     if (part.tied || &part == &input.parts.back()) {
@@ -208,10 +209,14 @@ Certificate certify(const BalanceInput& input, std::span<const lf_assignment> as
     }
     stages.push_back(work);
   }
-  for (const double seconds : movers.seconds) all.add(seconds);
+  for (const double seconds : movers.seconds) {
+    all.add(seconds);
+    heaviest_mover = std::max(heaviest_mover, seconds);
+  }
   if (!staged) stages.assign(1, all);
 
   double mean = input.replicas * fixed / cluster.speeds, heaviest = 0;
+  if (staged) stages.back().heaviest += company(input, input.parts.back().seconds);
   for (size_t s = 0; s < stages.size(); ++s) {
     const double stage_mean = stages[s].total / cluster.speeds;
     mean += stage_mean;
@@ -219,11 +224,10 @@ Certificate certify(const BalanceInput& input, std::span<const lf_assignment> as
   }
   heaviest += fixed / cluster.fastest;
   certificate.mean = mean;
-  if (input.objective == LF_OBJECTIVE_LOCKSTEP) {
-    heaviest = std::max(all.heaviest + fixed, 0.0) / cluster.fastest;
-  } else if (!staged && cluster.even && !untied) {
-    heaviest = std::max(mean, (all.heaviest + company(input, movers.seconds) + fixed) / cluster.fastest);
-  }
+  if (input.objective == LF_OBJECTIVE_LOCKSTEP)
+    heaviest = (all.heaviest + fixed) / cluster.fastest;
+  else if (!staged)
+    heaviest = std::max(heaviest, (heaviest_mover + company(input, movers.seconds) + fixed) / cluster.fastest);
   certificate.heaviest = heaviest;
   certificate.lower_bound = std::max(mean, heaviest);
 

@@ -26,6 +26,40 @@ void cut(const std::vector<int64_t>& rows, size_t begin, size_t end, int32_t mic
   }
 }
 
+// Number of the pack of each sample, in order.
+template <typename Rows>
+std::vector<int64_t> pack_numbers(size_t count, const Rows& rows, int64_t pack) {
+  std::vector<int64_t> numbers(count);
+  int64_t number = 0, filled = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (filled > 0 && filled + rows(i) > pack) ++number, filled = 0;
+    filled += rows(i);
+    numbers[i] = number;
+  }
+  return numbers;
+}
+
+void arrive_by_count(const Scenario& scenario, BalancePart& part) {
+  const size_t n = part.rows.size();
+  for (int32_t r = 0; r < scenario.replicas; ++r) {
+    const size_t begin = n * r / scenario.replicas, end = n * (r + 1) / scenario.replicas;
+    std::fill(part.arrival_replica.begin() + begin, part.arrival_replica.begin() + end, r);
+    cut(part.rows, begin, end, scenario.micro_batches, part.arrival_micro_batch.data());
+  }
+}
+
+// More packs than micro-batches (the samples are more than one step's): the last one takes them.
+void arrive_in_packs(const Scenario& scenario, BalancePart& part) {
+  const int64_t slots = static_cast<int64_t>(scenario.replicas) * scenario.micro_batches;
+  const std::vector<int64_t> packs = pack_numbers(
+      part.rows.size(), [&](size_t i) { return part.rows[i]; }, scenario.pack);
+  for (size_t i = 0; i < packs.size(); ++i) {
+    const auto slot = static_cast<int32_t>(std::min(packs[i], slots - 1));
+    part.arrival_replica[i] = slot / scenario.micro_batches;
+    part.arrival_micro_batch[i] = slot % scenario.micro_batches;
+  }
+}
+
 BalancePart vision_part(std::span<const WorkSample> samples, const WorkCost& cost, const Scenario& scenario,
                         const BalancePart& language) {
   BalancePart part;
@@ -52,6 +86,14 @@ BalancePart vision_part(std::span<const WorkSample> samples, const WorkCost& cos
 
 }  // namespace
 
+size_t samples_per_step(std::span<const WorkSample> samples, const WorkCost& cost, const Scenario& scenario) {
+  if (scenario.pack <= 0) return samples.size();
+  const std::vector<int64_t> packs = pack_numbers(
+      samples.size(), [&](size_t i) { return cost.tokens(samples[i]); }, scenario.pack);
+  const int64_t slots = static_cast<int64_t>(scenario.replicas) * scenario.micro_batches;
+  return static_cast<size_t>(std::ranges::lower_bound(packs, slots) - packs.begin());
+}
+
 BalanceInput scenario_input(std::span<const WorkSample> samples, const WorkCost& cost, const Scenario& scenario) {
   BalanceInput input;
   input.objective = scenario.objective;
@@ -73,16 +115,12 @@ BalanceInput scenario_input(std::span<const WorkSample> samples, const WorkCost&
   language.bytes.assign(samples.size(), 0);
   if (scenario.cap > 0)
     language.row_limit = std::max<int64_t>(
-        {longest, 1,
+        {longest, scenario.pack, 1,
          std::llround(std::floor(scenario.cap * static_cast<double>(total) /
                                  (static_cast<double>(scenario.replicas) * scenario.micro_batches)))});
   language.arrival_replica.resize(samples.size());
   language.arrival_micro_batch.resize(samples.size());
-  for (int32_t r = 0; r < scenario.replicas; ++r) {
-    const size_t begin = samples.size() * r / scenario.replicas, end = samples.size() * (r + 1) / scenario.replicas;
-    std::fill(language.arrival_replica.begin() + begin, language.arrival_replica.begin() + end, r);
-    cut(language.rows, begin, end, scenario.micro_batches, language.arrival_micro_batch.data());
-  }
+  scenario.pack > 0 ? arrive_in_packs(scenario, language) : arrive_by_count(scenario, language);
   const bool seen =
       std::ranges::any_of(samples, [](const WorkSample& s) { return s.frames > 0 && s.vision_patches > 0; });
   if (seen) input.parts.push_back(vision_part(samples, cost, scenario, language));

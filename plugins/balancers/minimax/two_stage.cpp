@@ -1,9 +1,9 @@
 #include "minimax/two_stage.h"
 
 #include <algorithm>
+#include <queue>
 #include <utility>
 
-#include "planning/deal.h"
 #include "planning/feasible.h"
 #include "planning/objective.h"
 #include "planning/order.h"
@@ -36,26 +36,65 @@ int64_t bound(const Problem& problem, const std::vector<int64_t>& cost) {
   return std::max(static_cast<int64_t>(static_cast<double>(sum) / capacity(problem)), heaviest);
 }
 
-// Earlier parts first; of samples alike there, the later parts decide: they count a 64th.
-Packing dealt(const Problem& problem, const Stages& stages) {
-  Packing packing(problem);
-  std::vector<uint32_t> left, rest(problem.n_samples);
-  for (uint32_t i = 0; i < problem.n_samples; ++i) rest[i] = i;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    std::vector<int64_t> weight(problem.n_samples);
-    for (uint32_t i = 0; i < problem.n_samples; ++i) {
-      weight[i] = (*stages[s])[i];
-      for (size_t later = s + 1; later < stages.size(); ++later) weight[i] += (*stages[later])[i] / 64;
+// Bins by the load of one part (and, for ties, a 64th of the later ones). Loads only grow, so an entry that is out of
+// date is found too early, and is then put back where it belongs.
+class StageHeap {
+ public:
+  explicit StageHeap(int32_t bins) {
+    for (int32_t bin = 0; bin < bins; ++bin) entries_.emplace(0, bin);
+  }
+  template <typename Load>
+  int32_t pop(const Load& load) {
+    for (;;) {
+      const auto [noted, bin] = entries_.top();
+      const int64_t now = load(bin);
+      entries_.pop();
+      if (noted == now) return bin;
+      entries_.emplace(now, bin);
     }
-    std::vector<uint32_t> chosen, others;
-    for (const uint32_t i : rest) (s + 1 == stages.size() || (*stages[s])[i] > 0 ? chosen : others).push_back(i);
-    rest = std::move(others);
-    Dealing dealing;
-    dealing.bins = {0, problem.replicas, problem.micro_batches};
-    dealing.weight = weight;
-    dealing.slowness = problem.slowness;
-    std::vector<int64_t> load = loads(packing, weight);
-    deal(packing, dealing, heaviest_first(weight, chosen), load, left);
+  }
+  void push(int64_t load, int32_t bin) { entries_.emplace(load, bin); }
+  bool empty() const { return entries_.empty(); }
+
+ private:
+  std::priority_queue<std::pair<int64_t, int32_t>, std::vector<std::pair<int64_t, int32_t>>, std::greater<>> entries_;
+};
+
+// Heaviest sample first, so that large ones find room; each to the replica with the least of that part's work where the
+// sample first has some.
+Packing dealt(const Problem& problem, const Stages& stages) {
+  constexpr size_t kTries = 64;  // replicas without room, before a sample is left for the repair
+  Packing packing(problem);
+  std::vector<std::vector<int64_t>> load(stages.size(), std::vector<int64_t>(problem.replicas, 0));
+  std::vector<StageHeap> heaps(stages.size(), StageHeap(problem.replicas));
+  std::vector<uint32_t> left;
+  std::vector<int32_t> passed;
+  for (const uint32_t sample : heaviest_first(problem.cost)) {
+    size_t s = 0;
+    while (s + 1 < stages.size() && (*stages[s])[sample] == 0) ++s;
+    const auto key = [&](int32_t bin) {
+      int64_t sum = time_on(problem, bin, load[s][bin]);
+      for (size_t later = s + 1; later < stages.size(); ++later) sum += time_on(problem, bin, load[later][bin]) / 64;
+      return sum;
+    };
+    int32_t slot = Packing::kNowhere;
+    passed.clear();
+    while (slot == Packing::kNowhere && !heaps[s].empty() && passed.size() < kTries) {
+      const int32_t bin = heaps[s].pop(key);
+      passed.push_back(bin);
+      for (int32_t k = 0; k < problem.micro_batches; ++k) {
+        const int32_t one = bin * problem.micro_batches + k;
+        if (packing.fits(sample, one) && (slot == Packing::kNowhere || packing.room(one) > packing.room(slot)))
+          slot = one;
+      }
+    }
+    if (slot == Packing::kNowhere) {
+      left.push_back(sample);
+    } else {
+      packing.put(sample, slot);
+      for (size_t each = 0; each < stages.size(); ++each) load[each][passed.back()] += (*stages[each])[sample];
+    }
+    for (const int32_t bin : passed) heaps[s].push(key(bin), bin);
   }
   if (!repair(packing, std::move(left))) packing = feasible_packing(problem);
   return packing;

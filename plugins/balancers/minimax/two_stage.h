@@ -5,7 +5,7 @@
 
 namespace lf::planning {
 
-// Samples with work in the earlier parts are dealt out by that, the others fill up the last part; then the slowest
+// Samples with work in an earlier part are dealt out to level that, the others to level the last part; then the slowest
 // replica of each part in turn exchanges samples without making another part slower.
 Packing plan_two_stage(const Problem& problem, double within);
 

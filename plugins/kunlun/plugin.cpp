@@ -1,0 +1,155 @@
+// Kunlun cards over the vendor's runtime (XRE) and collectives (BKCL), both opened at run time.
+#include "plugin.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "bounded.h"
+#include "lf/plugin_sdk/plugin.hpp"
+
+LF_PLUGIN_MANIFEST(
+    R"({"abi":"0.1","kind":"device","id":"kunlun","version":"0.1.0","interfaces":["lf.device/1","lf.collective/1"],"torch":"none"})");
+
+namespace lf::kunlun {
+namespace {
+
+std::unique_ptr<Plugin>& instance() {
+  static std::unique_ptr<Plugin> plugin;
+  return plugin;
+}
+
+constexpr std::chrono::milliseconds kProbeLimit{20'000};
+
+std::chrono::milliseconds probe_limit(const Environment& environment) {
+  const auto text = environment("LF_KUNLUN_PROBE_TIMEOUT_MS");
+  return text ? std::chrono::milliseconds(std::atol(text->c_str())) : kProbeLimit;
+}
+
+std::optional<std::string> from_process(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string no_cards(const Runtime& runtime, int code, const Environment& environment) {
+  std::error_code ignored;
+  std::string reason = fmt::format("{} reports no device", runtime.installation().runtime.string());
+  if (code != 0) reason += fmt::format(": {} ({})", describe(code).name, code);
+  if (const auto mask = environment("XPU_VISIBLE_DEVICES"))
+    reason += fmt::format("; XPU_VISIBLE_DEVICES is \"{}\"", *mask);
+  if (!std::filesystem::exists("/dev/xpu0", ignored)) reason += "; there is no /dev/xpu0: is the driver loaded?";
+  return reason;
+}
+
+}  // namespace
+
+Plugin& plugin() {
+  if (!instance()) throw sdk::Failure(LF_E_INVALID, "kunlun: the plugin was not started");
+  return *instance();
+}
+
+Plugin::Plugin(const lf_host* host, Environment environment)
+    : host_(host), environment_(std::move(environment)), torch_(host) {}
+
+Plugin::~Plugin() {
+  if (const std::string report = torch_.report(); !report.empty()) log(LF_LOG_WARNING, report);
+  // Communicators, events and streams first: they lean on devices.
+  const auto all = [](const auto&) { return true; };
+  communicators.take_if(all);
+  events.take_if(all);
+  streams.take_if(all);
+  devices.take_if(all);
+}
+
+std::shared_ptr<const Runtime> Plugin::runtime() {
+  const std::lock_guard lock(mutex_);
+  if (runtime_) return runtime_;
+  std::string searched;
+  const auto installation = find_installation(environment_, searched);
+  if (!installation) throw sdk::Failure(LF_E_NO_DEVICE, "kunlun: " + searched);
+  runtime_ = std::make_shared<const Runtime>(*installation);
+  log(runtime_->simulated() ? LF_LOG_WARNING : LF_LOG_INFO,
+      fmt::format("kunlun: {}{}", runtime_->installation().runtime.string(),
+                  runtime_->simulated() ? ": SIMULATED, there is no card behind it" : ""));
+  if (!runtime_->management_trouble().empty())
+    log(LF_LOG_INFO, "kunlun: free memory is not known: " + runtime_->management_trouble());
+  return runtime_;
+}
+
+uint32_t Plugin::probe(std::string& reason) {
+  struct Answer {
+    int count = 0;
+    std::string reason;
+  };
+  const std::function<Answer()> ask = [this]() -> Answer {
+    Answer answer;
+    try {
+      const auto runtime = this->runtime();
+      const int code = runtime->xre().device_count(&answer.count);
+      if (code != 0 || answer.count <= 0) answer = {0, no_cards(*runtime, code, environment_)};
+    } catch (const std::exception& failure) {
+      answer = {0, failure.what()};
+    }
+    return answer;
+  };
+  const auto limit = probe_limit(environment_);
+  const auto answer = call_within<Answer>(limit, ask);
+  reason = answer ? answer->reason
+                  : fmt::format("the vendor's runtime did not answer within {} ms; look at dmesg and xpu-smi",
+                                limit.count());
+  return answer ? static_cast<uint32_t>(answer->count) : 0;
+}
+
+const Bkcl& Plugin::bkcl() {
+  const auto opened = runtime();
+  const std::lock_guard lock(mutex_);
+  if (!bkcl_) {
+    bkcl_ = open_bkcl(opened->installation(), environment_);
+    log(LF_LOG_INFO,
+        fmt::format("kunlun: collectives of {} through {}", opened->installation().collectives.string(), bkcl_->how));
+  }
+  return *bkcl_;
+}
+
+void Plugin::log(int32_t level, const std::string& text) const {
+  if (LF_HAS(host_, log)) host_->log(host_, level, sdk::str(text));
+}
+
+void Plugin::close(lf_device handle) {
+  const std::unique_ptr<Device> device = devices.take(handle);
+  const auto on_it = [&](const auto& object) { return &object.device() == device.get(); };
+  communicators.take_if(on_it);
+  events.take_if(on_it);
+  streams.take_if(on_it);
+}
+
+Device& Plugin::device_of(lf_stream stream, Device* named) const {
+  if (stream != nullptr) return streams.find(stream).device();
+  if (named == nullptr) named = devices.only();
+  if (named == nullptr)
+    throw sdk::Failure(LF_E_INVALID,
+                       "kunlun: the null stream is a device's default stream, and several devices are open");
+  return *named;
+}
+
+namespace {
+
+int32_t start(const lf_host* host, lf_err* err) {
+  return entry(err, [&] { instance() = std::make_unique<Plugin>(host, from_process); });
+}
+
+int32_t stop(lf_err* err) {
+  return entry(err, [&] {
+    plugin();
+    instance().reset();
+  });
+}
+
+const sdk::Interface kInterfaces[] = {{LF_DEVICE_INTERFACE, &kDeviceTable},
+                                      {LF_COLLECTIVE_INTERFACE, &kCollectiveTable}};
+const lf_plugin kPlugin = sdk::make_plugin<kInterfaces>(LF_KIND_DEVICE, "kunlun", "0.1.0", start, stop);
+
+}  // namespace
+}  // namespace lf::kunlun
+
+extern "C" const lf_plugin* lf_plugin_entry(uint32_t, uint32_t) { return &lf::kunlun::kPlugin; }

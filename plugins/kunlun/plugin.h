@@ -1,0 +1,73 @@
+// What the plugin holds between start and stop.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "communicator.h"
+#include "handle_table.h"
+#include "torch_part.h"
+
+namespace lf::kunlun {
+
+class Plugin {
+ public:
+  Plugin(const lf_host* host, Environment environment);
+  ~Plugin();
+
+  // The number of cards, and where it is 0 the reason. Never hangs and never throws for a machine without cards.
+  uint32_t probe(std::string& reason);
+  // Opens the vendor's libraries on first use; throws LF_E_NO_DEVICE with what was searched.
+  std::shared_ptr<const Runtime> runtime();
+  const Bkcl& bkcl();
+  TorchPart& torch() { return torch_; }
+  void log(int32_t level, const std::string& text) const;
+
+  void close(lf_device handle);  // with all that was made on it
+  // A null stream is the default stream of the only open device; with several open devices it needs one named.
+  Device& device_of(lf_stream stream, Device* named) const;
+
+  HandleTable<Device> devices{"device"};
+  HandleTable<Stream> streams{"stream"};
+  HandleTable<Event> events{"event"};
+  HandleTable<Communicator> communicators{"communicator"};
+
+ private:
+  const lf_host* host_;
+  Environment environment_;
+  std::mutex mutex_;
+  std::shared_ptr<const Runtime> runtime_;
+  std::optional<Bkcl> bkcl_;
+  TorchPart torch_;
+};
+
+// The tables of the ABI carry no context in probe, open and new_id, so the one instance is found here. Throws
+// LF_E_INVALID before start and after stop.
+Plugin& plugin();
+
+extern const lf_device_api kDeviceTable;
+extern const lf_collective_api kCollectiveTable;
+
+// The body of an entry: exceptions become codes, and the vendor's own code is kept beside ours.
+template <typename Body>
+int32_t entry(lf_err* err, Body&& body) noexcept {
+  return sdk::guard(err, [&] {
+    try {
+      body();
+    } catch (const VendorFailure& failure) {
+      if (err != nullptr) {
+        err->native = failure.native();
+        std::strncpy(err->domain, "xre", sizeof err->domain);
+      }
+      throw;
+    }
+  });
+}
+
+inline XpuStream native(const Plugin& plugin, lf_stream stream) {
+  return stream == nullptr ? nullptr : plugin.streams.find(stream).native();
+}
+
+}  // namespace lf::kunlun

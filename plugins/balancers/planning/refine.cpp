@@ -147,7 +147,6 @@ class Refiner {
     Score score{std::max(time(from, load_[from] - shift), time(to, load_[to] + shift)), 0};
     if (how_.thrifty) score.moved = farther(from, to, give, takes);
     if (!better(score, best) || !guards_allow(from, to, give, takes)) return;
-    if (members_[from].size() + takes.size() <= static_cast<size_t>(how_.bins.width) && takes.empty()) return;
     if (const int32_t slot = direct_slot(to, give, takes); slot != Packing::kNowhere)
       best = {give, {takes.begin(), takes.end()}, to, false, slot, score};
     else if (fits_anew(from, {&give, 1}, takes) && fits_anew(to, takes, {&give, 1}))
@@ -184,6 +183,7 @@ class Refiner {
     for (const uint32_t sample : members_[bin])
       if (std::ranges::find(out, sample) == out.end()) scratch_.push_back(sample);
     scratch_.insert(scratch_.end(), in.begin(), in.end());
+    if (scratch_.size() < static_cast<size_t>(how_.bins.width)) return false;  // a slot would be empty
     return repack(problem_, scratch_, how_.bins.width, scratch_slots_);
   }
 

@@ -78,7 +78,12 @@ void copy(CopyEnd to, CopyEnd from, uint64_t bytes, Device* on, XpuStream stream
     if (runtime.xre().memcpy_peer == nullptr)
       throw sdk::Failure(LF_E_UNSUPPORTED,
                          "kunlun: this runtime copies nothing between two devices; go through the host");
-    runtime.check(runtime.xre().wait(stream), "xpu_wait");
+    if (stream != nullptr) {
+      runtime.check(runtime.xre().wait(stream), "xpu_wait");
+    } else {  // both default streams: what was enqueued on either may write these bytes
+      wait_for_stream(*to.device, nullptr);
+      wait_for_stream(*from.device, nullptr);
+    }
     runtime.check(
         runtime.xre().memcpy_peer(to.device->ordinal(), to.memory, from.device->ordinal(), from.memory, bytes),
         fmt::format("xpu_memcpy_peer of {} bytes, kunlun:{} to kunlun:{}", bytes, from.device->ordinal(),

@@ -29,6 +29,7 @@ struct LaunchSection {  // [launch]
 
 struct DeviceSection {  // [device]; LF_DEVICE in the environment wins over name
   std::string name = "cpu";
+  std::string op_fallback = "error";  // error | warn: an operator that the device lacks
 };
 
 struct LoraSection {  // [model.lora]; rank 0: off

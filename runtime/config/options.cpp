@@ -139,6 +139,10 @@ std::vector<Option> all_options() {
 
       option({"device.name", "", "The device plugin. LF_DEVICE in the environment wins over it."}, plugin_id(),
              &J::device, &DeviceSection::name),
+      option({"device.op_fallback", "",
+              "An operator that the device does not have is an error, or runs on the CPU and is counted and listed at "
+              "the end."},
+             one_of({"error", "warn"}), &J::device, &DeviceSection::op_fallback),
 
       option({"model.family", "", "The model plugin. Required."}, plugin_id(), &J::model, &ModelSection::family),
       option({"model.path", "", "A Hugging Face directory with the config, weights and tokenizer to start from."}, {},

@@ -3,6 +3,7 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -25,7 +26,8 @@ std::shared_ptr<spdlog::sinks::sink> terminal_sink() {
   const bool colour = std::getenv("NO_COLOR") == nullptr;
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(colour ? spdlog::color_mode::automatic
                                                                            : spdlog::color_mode::never);
-  sink->set_pattern("%^%L%$ %v");
+  // On a terminal a progress bar may stand in the line (metrics/progress.h): the message takes its place.
+  sink->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\x1b[K%^%L%$ %v" : "%^%L%$ %v");
   return sink;
 }
 

@@ -26,6 +26,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int code = run(argc, argv);
   // Where output cannot be written (a full disk, a closed pipe), success would be a lie.
-  const bool written = std::fflush(nullptr) == 0;
+  const bool written = std::fflush(nullptr) == 0 && std::ferror(stdout) == 0;
   _exit(code == 0 && !written ? static_cast<int>(lf::Exit::kIo) : code);
 }

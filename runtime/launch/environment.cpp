@@ -121,10 +121,15 @@ int tasks_of_node(const std::string& name, const std::string& text, int index) {
   fail(Exit::kUsage, "{}: expected a list like 4(x2),3 with an entry for SLURM_NODEID, got \"{}\"", name, text);
 }
 
+// The step's own number, where Slurm gives it.
+std::string slurm_tasks_variable(const Variables& variables) {
+  return variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+}
+
 WorkerPlace slurm_place(const Variables& variables, const Environment& environment) {
   // As if Slurm had a name for the tasks on this node.
   Environment with_local_size = environment;
-  const std::string size = variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  const std::string size = slurm_tasks_variable(variables);
   const std::string per_node =
       variables.has("SLURM_STEP_TASKS_PER_NODE") ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
   if (variables.has(per_node)) {
@@ -166,10 +171,10 @@ std::optional<WorkerPlace> worker_place(const Environment& environment) {
     read_store(variables, place, true);
     return place;
   }
-  const bool tasks_known = variables.has("SLURM_STEP_NUM_TASKS") || variables.has("SLURM_NTASKS");
-  if (variables.has("SLURM_PROCID") && tasks_known && in_slurm_step(variables)) {
+  const std::string tasks = slurm_tasks_variable(variables);
+  if (variables.has("SLURM_PROCID") && variables.has(tasks) && in_slurm_step(variables) &&
+      variables.number(tasks, 1, kMostRanks) > 1) {
     WorkerPlace place = slurm_place(variables, environment);
-    if (place.world_size == 1) return std::nullopt;
     read_store(variables, place, true);
     return place;
   }

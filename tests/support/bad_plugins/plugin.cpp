@@ -1,4 +1,4 @@
-// A balancer plugin that does nothing, and, by one definition each, the ways to be a bad one (CMakeLists.txt).
+// A plugin that does nothing, and, by one definition each, the ways to be a bad one (bad_plugins.cmake).
 #include "lf/plugin_sdk/plugin.hpp"
 
 #include <csignal>
@@ -23,8 +23,17 @@
 #ifndef LF_TEST_KIND
 #define LF_TEST_KIND LF_KIND_BALANCER
 #endif
+#ifndef LF_TEST_KIND_WORD
+#define LF_TEST_KIND_WORD "balancer"
+#endif
+#ifndef LF_TEST_INTERFACE
+#define LF_TEST_INTERFACE LF_BALANCER_INTERFACE
+#endif
+#ifndef LF_TEST_ID
+#define LF_TEST_ID "good_00"
+#endif
 #ifndef LF_TEST_DESCRIPTOR_ID
-#define LF_TEST_DESCRIPTOR_ID "good_00"
+#define LF_TEST_DESCRIPTOR_ID LF_TEST_ID
 #endif
 #ifndef LF_TEST_IN_ENTRY
 #define LF_TEST_IN_ENTRY
@@ -34,9 +43,8 @@
 #endif
 
 #ifndef LF_TEST_NO_MANIFEST
-LF_PLUGIN_MANIFEST("{\"abi\":\"" LF_TEST_ABI
-                   "\",\"kind\":\"balancer\",\"id\":\"good_00\",\"version\":\"1.2\","
-                   "\"interfaces\":[\"lf.balancer/1\"],\"torch\":\"" LF_TEST_TORCH
+LF_PLUGIN_MANIFEST("{\"abi\":\"" LF_TEST_ABI "\",\"kind\":\"" LF_TEST_KIND_WORD "\",\"id\":\"" LF_TEST_ID
+                   "\",\"version\":\"1.2\",\"interfaces\":[\"" LF_TEST_INTERFACE "\"],\"torch\":\"" LF_TEST_TORCH
                    "\",\"requires\":[\"" LF_TEST_REQUIRES "\"]}");
 #endif
 
@@ -62,11 +70,11 @@ int32_t start(const lf_host*, lf_err* err) {
 #endif
 }
 
-const lf_balancer_api kBalancer = lf::sdk::with_header<lf_balancer_api>();
+const lf_balancer_api kTable = lf::sdk::with_header<lf_balancer_api>();
 #ifdef LF_TEST_NO_INTERFACE
-const lf::sdk::Interface kInterfaces[] = {{"lf.other/1", &kBalancer}};
+const lf::sdk::Interface kInterfaces[] = {{"lf.other/1", &kTable}};
 #else
-const lf::sdk::Interface kInterfaces[] = {{LF_BALANCER_INTERFACE, &kBalancer}};
+const lf::sdk::Interface kInterfaces[] = {{LF_TEST_INTERFACE, &kTable}};
 #endif
 
 const lf_plugin kPlugin = [] {

@@ -4,13 +4,16 @@ set(LF_TEST_PLUGIN_DIR ${CMAKE_BINARY_DIR}/test_plugins)
 add_custom_target(bad_plugins)
 
 function(add_bad_plugin name)
-  cmake_parse_arguments(arg "" "" "DEFINE;LINK_OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "" "FOLDER" "DEFINE;LINK_OPTIONS" ${ARGN})
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER ${LF_TEST_PLUGIN_DIR})
+  endif()
   set(target test_plugin_${name})
   add_library(${target} MODULE ${CMAKE_SOURCE_DIR}/tests/support/bad_plugins/plugin.cpp)
   target_link_libraries(${target} PRIVATE lf::plugin_sdk)
   target_compile_definitions(${target} PRIVATE ${arg_DEFINE})
   set_target_properties(${target} PROPERTIES PREFIX "" SUFFIX ".lfplugin.so" OUTPUT_NAME ${name}
-                        LIBRARY_OUTPUT_DIRECTORY ${LF_TEST_PLUGIN_DIR})
+                        LIBRARY_OUTPUT_DIRECTORY ${arg_FOLDER})
   target_link_options(${target} PRIVATE -Wl,--version-script=${LF_PLUGIN_CMAKE_DIR}/one_symbol.map -Wl,--exclude-libs,ALL
                       ${arg_LINK_OPTIONS})
   add_dependencies(bad_plugins ${target})
@@ -40,3 +43,15 @@ if(NOT LF_SANITIZE) # which brings its own C++ runtime
   add_bad_plugin(throws_static DEFINE LF_TEST_IN_ENTRY=throw\ std::runtime_error\("no\ luck"\) LINK_OPTIONS -static-libstdc++
                  -static-libgcc)
 endif()
+
+# A device, a model and a balancer that can be found, probed and loaded, and do nothing: for tests of the launcher.
+foreach(plugin "device cpu lf.device/1 LF_KIND_DEVICE" "model toy lf.model/1 LF_KIND_MODEL"
+        "balancer none lf.balancer/1 LF_KIND_BALANCER")
+  separate_arguments(plugin)
+  list(GET plugin 0 kind)
+  list(GET plugin 1 id)
+  list(GET plugin 2 interface)
+  list(GET plugin 3 number)
+  add_bad_plugin(idle_${kind} FOLDER ${CMAKE_BINARY_DIR}/test_plugins_idle
+                 DEFINE LF_TEST_KIND_WORD="${kind}" LF_TEST_ID="${id}" LF_TEST_INTERFACE="${interface}" LF_TEST_KIND=${number})
+endforeach()

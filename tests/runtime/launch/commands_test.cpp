@@ -1,0 +1,168 @@
+#include <cstdio>
+
+#include <gmock/gmock.h>
+
+#include "runtime/launch/lfrun_process.h"
+
+namespace lf::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+using Commands = Lfrun;
+
+TEST_F(Commands, lfrun_links_neither_libtorch_nor_a_vendors_library) {
+  FILE* pipe = popen("ldd " LF_BUILD_DIR "/bin/lfrun", "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string libraries(1 << 16, '\0');
+  libraries.resize(fread(libraries.data(), 1, libraries.size(), pipe));
+  pclose(pipe);
+  EXPECT_THAT(libraries, HasSubstr("libc.so.6"));
+  for (const char* unwanted : {"torch", "c10", "cuda", "nccl"}) EXPECT_THAT(libraries, Not(HasSubstr(unwanted)));
+}
+
+TEST_F(Commands, help_tells_usage_and_every_option_and_needs_no_core) {
+  std::filesystem::create_directories(folder_ / "alone/bin");
+  std::filesystem::copy(LF_BUILD_DIR "/bin/lfrun", folder_ / "alone/bin/lfrun");
+  start({"--help"}, {}, (folder_ / "alone/bin/lfrun").string());
+  const Ended ended = wait();
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("lfrun check JOB.toml"), HasSubstr("[optimizer]"), HasSubstr("  learning_rate ")));
+}
+
+TEST_F(Commands, output_that_cannot_be_written_is_an_error) {
+  start({"--help"}, {}, LF_BUILD_DIR "/test_core/bin/lfrun", "/dev/full");
+  EXPECT_EQ(wait().code, 74);
+}
+
+TEST_F(Commands, a_bad_command_line_is_one_line_and_exit_64) {
+  const Ended ended = run({"--plugin-dri", "x"});
+  EXPECT_EQ(ended.code, 64);
+  EXPECT_EQ(ended.err,
+            "lfrun: option --plugin-dri is unknown; did you mean --plugin-dir?; `lfrun --help` shows the usage\n");
+  EXPECT_EQ(run({}).code, 64);
+}
+
+TEST_F(Commands, a_bad_job_file_tells_all_its_mistakes_and_exit_78) {
+  std::ofstream(job_, std::ios::app) << "max_tokenz = 1\nmicro_batches = 0\n";
+  const Ended ended = run(job_arguments());
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_EQ(ended.err, job_.string() + ":8:1: data.max_tokenz is unknown; did you mean data.max_tokens?\n" +
+                           job_.string() +
+                           ":9:17: data.micro_batches must be in [1, 1000000] (micro-batches), got 0\n");
+}
+
+TEST_F(Commands, missing_input_is_exit_66) {
+  std::filesystem::remove(folder_ / "train.jsonl");
+  const Ended ended = run(job_arguments());
+  EXPECT_EQ(ended.code, 66);
+  EXPECT_THAT(ended.err, HasSubstr("data.path: " + (folder_ / "train.jsonl").string() + " does not exist"));
+  EXPECT_EQ(run({"absent.toml"}).code, 66);
+}
+
+TEST_F(Commands, all_missing_plugins_are_told_and_exit_78) {
+  const Ended ended = run(job_arguments({"--set", "model.family=absent", "--set", "balance.policy=absent_too"}));
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("model plugin absent: expected one in "), HasSubstr("there are toy"),
+                               HasSubstr("\nbalancer plugin absent_too: expected one in ")));
+}
+
+TEST_F(Commands, a_plugin_that_crashes_on_probe_is_one_line_and_exit_78_before_any_worker_starts) {
+  std::filesystem::create_directory(folder_ / "plugins");
+  std::filesystem::copy(LF_BUILD_DIR "/test_plugins/crashes_in_constructor.lfplugin.so", folder_ / "plugins");
+  const Ended ended = run(job_arguments({"--plugin-dir", "plugins", "--set", "balance.policy=good_00"}));
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_EQ(ended.err, (folder_ / "plugins/crashes_in_constructor.lfplugin.so").string() +
+                           ": crashed on probe (signal 11, SIGSEGV) while it was being opened\n");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "out"));
+}
+
+TEST_F(Commands, an_absent_core_is_named_and_exit_69) {
+  std::filesystem::create_directories(folder_ / "alone/bin");
+  std::filesystem::copy(LF_BUILD_DIR "/bin/lfrun", folder_ / "alone/bin/lfrun");
+  start(job_arguments(), {}, (folder_ / "alone/bin/lfrun").string());
+  const Ended ended = wait();
+  EXPECT_EQ(ended.code, 69);
+  EXPECT_THAT(ended.err,
+              StartsWith((folder_ / "alone/lib/liblfcore.so").string() + ": the core of lfrun is not there"));
+  std::filesystem::create_directories(folder_ / "alone/lib");
+  std::ofstream(folder_ / "alone/lib/liblfcore.so") << "no library";
+  start(job_arguments(), {}, (folder_ / "alone/bin/lfrun").string());
+  EXPECT_THAT(wait().err, HasSubstr("cannot be opened"));
+}
+
+TEST_F(Commands, check_asks_the_core_in_this_process_with_the_job_and_its_overrides) {
+  auto arguments = job_arguments({"--set", "job.seed=5", "-n", "3"});
+  arguments.insert(arguments.begin(), "check");
+  const Ended ended = run(arguments, {{"FAKE_CORE", "0:exit 7"}});
+  EXPECT_EQ(ended.code, 7) << ended.err;
+  EXPECT_THAT(report(0), AllOf(HasSubstr("command check\njob_file " + job_.string() + "\n"),
+                               HasSubstr("set job.seed=5\nset launch.processes=3\n"),
+                               HasSubstr("plugin_dir " + idle_plugins() + "\n"), HasSubstr("world_size 1\n"),
+                               HasSubstr("store \n")));
+}
+
+TEST_F(Commands, the_other_commands_hand_their_words_to_the_core) {
+  EXPECT_EQ(run({"parity", "fixtures", "odd"}, {{"FAKE_CORE", "0:exit 1"}}).code, 1);
+  EXPECT_THAT(report(0), HasSubstr("command parity\njob_file -\nargument "));
+  EXPECT_THAT(report(0), HasSubstr("argument fixtures\nargument odd\n"));
+  EXPECT_EQ(run({"export", "--plugin-dir", "p", "ckpt", "out"}).code, 0);
+  EXPECT_THAT(report(0), HasSubstr("command export"));
+  EXPECT_THAT(report(0), HasSubstr("plugin_dir " + (folder_ / "p").string() + "\nargument ckpt\nargument out\n"));
+  EXPECT_EQ(run({"balance", "--samples", "s.jsonl", "--ranks=4", "--micro-batches", "2"}).code, 0);
+  EXPECT_THAT(report(0),
+              HasSubstr("argument --samples\nargument s.jsonl\nargument --ranks=4\nargument --micro-batches\n"
+                        "argument 2\n"));
+}
+
+TEST_F(Commands, the_environment_chooses_the_device_for_the_core_too) {
+  Ended ended = run(job_arguments(), {{"LF_DEVICE", "absent"}});
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_THAT(ended.err, HasSubstr("device plugin absent"));
+  ended = run(job_arguments({"--set", "device.name=absent"}), {{"LF_DEVICE", "cpu"}});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(report(0), HasSubstr("device cpu\n"));
+}
+
+TEST_F(Commands, print_config_prints_a_job_file_and_starts_nothing) {
+  const Ended ended = run(job_arguments({"--print-config", "-n", "4"}));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, AllOf(StartsWith("[job]\n"), HasSubstr("processes = 4  # -n\n")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "out"));
+}
+
+TEST_F(Commands, plugins_are_listed_without_running_them_and_refusals_have_reasons) {
+  std::filesystem::create_directory(folder_ / "plugins");
+  for (const char* name : {"good_00", "crashes_in_constructor", "other_abi"})
+    std::filesystem::copy(std::string(LF_BUILD_DIR "/test_plugins/") + name + ".lfplugin.so", folder_ / "plugins");
+  const Ended ended = run({"plugins", "list", "--plugin-dir", "plugins"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, AllOf(StartsWith("KIND      ID       VERSION  ABI  LIBTORCH  FILE\n"),
+                               HasSubstr("balancer  good_00  1.2      0.1  none      " + folder_.string()),
+                               HasSubstr("crashes_in_constructor.lfplugin.so\n"),
+                               HasSubstr("refused: " + (folder_ / "plugins/other_abi.lfplugin.so").string() +
+                                         ": expected plugin ABI")));
+}
+
+TEST_F(Commands, plugins_verify_opens_files_in_a_child_and_judges_them) {
+  const std::string good = LF_BUILD_DIR "/test_plugins/good_00.lfplugin.so";
+  const std::string bad = LF_BUILD_DIR "/test_plugins/crashes_in_entry.lfplugin.so";
+  EXPECT_EQ(run({"plugins", "verify", good}).code, 0);
+  const Ended ended = run({"plugins", "verify", good, bad});
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_EQ(ended.out, good + ": good\n" + bad + ": crashed on probe (signal 11, SIGSEGV) in its entry\n");
+}
+
+TEST_F(Commands, starting_over_takes_a_new_directory_and_leaves_the_old_one) {
+  std::filesystem::create_directories(folder_ / "runs/job");
+  EXPECT_EQ(run(job_arguments({"--fresh"})).code, 0);
+  EXPECT_THAT(report(0), HasSubstr("output " + (folder_ / "runs/job-2").string() + "\n"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs/job"));
+}
+
+}  // namespace
+}  // namespace lf::test

@@ -22,10 +22,10 @@ namespace lf {
 // ---- writing ------------------------------------------------------------------------------------------------------
 
 struct CheckpointOptions {
-  std::filesystem::path directory;  // <run>/ckpt
-  int keep = 2;                     // newest complete ones; at least 1
-  bool asynchronous = true;         // write on a thread, from a copy of the state
-  bool stop_when_full = false;      // [checkpoint] on_full = "stop"
+  std::filesystem::path directory;           // <run>/ckpt
+  int keep = 2;                              // newest complete ones; at least 1
+  bool asynchronous = true;                  // write on a thread, from a copy of the state
+  bool stop_when_full = false;               // [checkpoint] on_full = "stop"
   uint64_t max_file_bytes = 16'000'000'000;  // of tensors in one file
 };
 
@@ -36,17 +36,19 @@ struct SaveReport {
   std::string reason;               // of a failure; of something left undone after a success
   std::filesystem::path directory;  // of the checkpoint, where it was saved
   uint64_t bytes = 0;
-  double seconds = 0;               // writing, hidden behind training when asynchronous
+  double seconds = 0;  // writing, hidden behind training when asynchronous
 };
 
 // Bytes on disk of one checkpoint of these tensors, but for a few kilobytes: for `lfrun check`.
 uint64_t checkpoint_bytes(const std::vector<StateTensor>& tensors);
 
-// Writes checkpoints. With an Exchange of several ranks, every rank owns a writer on the same folder and calls save() at the
-// same steps with its own pieces; the exchange is used on the writing thread only. With a LocalExchange one rank saves all.
+// Writes checkpoints. With an Exchange of several ranks, every rank owns a writer on the same folder and calls save()
+// at the same steps with its own pieces; the exchange is used on the writing thread only. With a LocalExchange one rank
+// saves all.
 //
-// A failed save never throws and leaves the older checkpoints alone: it is logged as a warning, reported, and the next save
-// tries again. The exception: with `stop_when_full`, a full disk throws lf::Error(kCannotCreate) from the next call.
+// A failed save never throws and leaves the older checkpoints alone: it is logged as a warning, reported, and the next
+// save tries again. The exception: with `stop_when_full`, a full disk throws lf::Error(kCannotCreate) from the next
+// call.
 class CheckpointWriter {
  public:
   enum class Busy { kWait, kSkip };
@@ -56,9 +58,9 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();  // waits for a save in flight
 
-  // When it returns, everything has been copied (asynchronous) or written: later changes of the tensors do not reach the
-  // checkpoint. While a save is in flight it waits for it, or skips this one and returns false (exchange of size 1 only,
-  // since ranks could decide differently); both with a warning.
+  // When it returns, everything has been copied (asynchronous) or written: later changes of the tensors do not reach
+  // the checkpoint. While a save is in flight it waits for it, or skips this one and returns false (exchange of size 1
+  // only, since ranks could decide differently); both with a warning.
   bool save(const TrainerState& state, const std::vector<StateTensor>& tensors, Busy busy = Busy::kWait);
 
   // The report of a save that ended since the last call; nothing while it is in flight. wait() waits for it.
@@ -84,8 +86,8 @@ enum class Verify {
   kSizes,   // presence and sizes: enough where another rank has just checked the bytes
 };
 
-// A complete checkpoint, open for reading; any thread may read. Refused with lf::Error(kBadData) naming file, and tensor where
-// it can be told: no manifest, a byte that differs, a file cut, missing, added, renamed or swapped.
+// A complete checkpoint, open for reading; any thread may read. Refused with lf::Error(kBadData) naming file, and
+// tensor where it can be told: no manifest, a byte that differs, a file cut, missing, added, renamed or swapped.
 class Checkpoint {
  public:
   static Checkpoint open(const std::filesystem::path& directory, Verify verify);
@@ -94,7 +96,8 @@ class Checkpoint {
   const TrainerState& state() const { return state_; }
   const TensorEntry* find(std::string_view name) const;  // null: not there
   std::vector<std::string> names() const;
-  // A box of the tensor, packed, as `dtype`. Throws lf::Error(kBadData) where it is missing or of another shape than asked.
+  // A box of the tensor, packed, as `dtype`. Throws lf::Error(kBadData) where it is missing or of another shape than
+  // asked.
   void read(std::string_view name, std::span<const int64_t> shape, const Box& box, DType dtype, void* out) const;
   void read(std::string_view name, std::span<const int64_t> shape, DType dtype, void* out) const;
 
@@ -109,14 +112,14 @@ struct ResumePoint {
   std::vector<std::string> skipped;      // newer ones, and why; to be shown
 };
 
-// Looks through <run>/ckpt, newest first. Throws lf::Error(kBadData) when there are checkpoints and none of them is whole:
-// starting over in silence would lose the run. A save that was cut off before it was ever published is no checkpoint: it is
-// told in `skipped`, and removed by the next save.
+// Looks through <run>/ckpt, newest first. Throws lf::Error(kBadData) when there are checkpoints and none of them is
+// whole: starting over in silence would lose the run. A save that was cut off before it was ever published is no
+// checkpoint: it is told in `skipped`, and removed by the next save.
 ResumePoint find_resume_point(const std::filesystem::path& directory, Verify verify);
 
 // ---- names --------------------------------------------------------------------------------------------------------
 
-std::string checkpoint_name(int64_t step);                                 // "step-00000042"
+std::string checkpoint_name(int64_t step);                                  // "step-00000042"
 std::optional<int64_t> checkpoint_step(const std::filesystem::path& path);  // of such a name, else nothing
 
 }  // namespace lf

@@ -41,7 +41,8 @@ CheckpointManifest parse_manifest(const std::string& place, const std::string& t
   try {
     const nlohmann::json tree = nlohmann::json::parse(text);
     if (const int format = tree.at("format").get<int>(); format != kFormat)
-      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kFormat, format);
+      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kFormat,
+           format);
     tree.at("step").get_to(manifest.step);
     for (const auto& [name, entry] : tree.at("files").items()) {
       ManifestFile& file = manifest.files[name];

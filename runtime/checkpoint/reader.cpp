@@ -1,6 +1,6 @@
-#include <fmt/ranges.h>
-
 #include <set>
+
+#include <fmt/ranges.h>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
@@ -17,8 +17,7 @@ constexpr uint64_t kMaxManifest = 1 << 30, kMaxTrainer = 16 << 20, kMaxState = u
 std::string broken_place(const MappedFile& file, const ManifestFile& expected) {
   if (expected.tensors.empty()) return "";
   try {
-    const SafetensorsHeader header =
-        SafetensorsHeader::parse(file.path().string(), file.bytes(), file.bytes().size());
+    const SafetensorsHeader header = SafetensorsHeader::parse(file.path().string(), file.bytes(), file.bytes().size());
     for (const TensorEntry& tensor : header.tensors()) {
       const auto hash = expected.tensors.find(tensor.name);
       if (hash == expected.tensors.end()) return ", in its header";
@@ -42,7 +41,8 @@ void check_file(const fs::path& path, const ManifestFile& expected, Verify verif
   if (verify == Verify::kSizes) return;
   const MappedFile file(path);
   if (hash_hex(file.bytes()) != expected.hash)
-    fail(Exit::kBadData, "{}: its bytes are not the ones that were saved{}", path.string(), broken_place(file, expected));
+    fail(Exit::kBadData, "{}: its bytes are not the ones that were saved{}", path.string(),
+         broken_place(file, expected));
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ Checkpoint Checkpoint::open(const fs::path& directory, Verify verify) {
   const fs::path manifest_path = directory / kManifestName;
   if (!fs::exists(manifest_path, code))
     fail(Exit::kBadData, "{}: is incomplete: it has no {}", directory.string(), kManifestName);
-  const CheckpointManifest manifest = parse_manifest(manifest_path.string(), read_text_file(manifest_path, kMaxManifest));
+  const CheckpointManifest manifest =
+      parse_manifest(manifest_path.string(), read_text_file(manifest_path, kMaxManifest));
   const fs::path name = directory.has_filename() ? directory.filename() : directory.parent_path().filename();
   if (const std::optional<int64_t> step = checkpoint_step(name); step && *step != manifest.step)
     fail(Exit::kBadData, "{}: was renamed: its manifest is of step {}", directory.string(), manifest.step);
@@ -65,7 +66,8 @@ Checkpoint Checkpoint::open(const fs::path& directory, Verify verify) {
       fail(Exit::kBadData, "{}: is no part of the checkpoint: the manifest does not list it", entry.path().string());
   }
   for (const char* required : {"trainer.json", "model_state.bin", "balance_state.bin"}) {
-    if (!manifest.files.contains(required)) fail(Exit::kBadData, "{}: does not list {}", manifest_path.string(), required);
+    if (!manifest.files.contains(required))
+      fail(Exit::kBadData, "{}: does not list {}", manifest_path.string(), required);
   }
   Checkpoint opened;
   opened.path_ = directory;
@@ -78,7 +80,8 @@ Checkpoint Checkpoint::open(const fs::path& directory, Verify verify) {
   opened.state_.model_state = read_text_file(directory / "model_state.bin", kMaxState);
   opened.state_.balance_state = read_text_file(directory / "balance_state.bin", kMaxState);
   if (opened.state_.step != manifest.step)
-    fail(Exit::kBadData, "{}: is of step {}, the manifest of step {}", trainer.string(), opened.state_.step, manifest.step);
+    fail(Exit::kBadData, "{}: is of step {}, the manifest of step {}", trainer.string(), opened.state_.step,
+         manifest.step);
   return opened;
 }
 
@@ -97,7 +100,8 @@ std::vector<std::string> Checkpoint::names() const {
   return all;
 }
 
-void Checkpoint::read(std::string_view name, std::span<const int64_t> shape, const Box& box, DType dtype, void* out) const {
+void Checkpoint::read(std::string_view name, std::span<const int64_t> shape, const Box& box, DType dtype,
+                      void* out) const {
   for (const auto& file : files_) {
     const TensorEntry* entry = file->find(name);
     if (entry == nullptr) continue;

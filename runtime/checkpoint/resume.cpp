@@ -21,7 +21,7 @@ std::optional<int64_t> checkpoint_step(const fs::path& path) {
   int64_t step = 0;
   const char* end = name.data() + name.size();
   const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (code != std::errc() || stop != end || checkpoint_name(step) != name) return std::nullopt;
+  if (code != std::errc() || stop != end || step < 0 || checkpoint_name(step) != name) return std::nullopt;
   return step;
 }
 
@@ -54,8 +54,10 @@ ResumePoint find_resume_point(const fs::path& directory, Verify verify) {
   if (published.empty()) return found;
   std::string all;
   for (const std::string& reason : found.skipped) all += "\n  " + reason;
-  fail(Exit::kBadData, "{}: expected a whole checkpoint to resume from, found none; start over with --fresh, or restore one of "
-       "them:{}", directory.string(), all);
+  fail(Exit::kBadData,
+       "{}: expected a whole checkpoint to resume from, found none; start over with --fresh, or restore one of "
+       "them:{}",
+       directory.string(), all);
 }
 
 }  // namespace lf

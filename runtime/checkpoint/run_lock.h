@@ -6,8 +6,8 @@
 namespace lf {
 
 // Holds <run directory>/lock from construction to destruction; the folder is made if it is missing. Throws
-// lf::Error(kCannotCreate) that names the process and host holding it. The lock belongs to the open file: children made by
-// fork hold it too, until the last of them ends; programs started by exec do not.
+// lf::Error(kCannotCreate) that names the process and host holding it. The lock belongs to the open file: children made
+// by fork hold it too, until the last of them ends; programs started by exec do not.
 class RunLock {
  public:
   explicit RunLock(const std::filesystem::path& run_directory);

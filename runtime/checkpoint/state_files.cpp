@@ -13,7 +13,8 @@ constexpr uint64_t kChunk = 4 << 20;  // hashed and written while it is in the c
 
 }  // namespace
 
-StateTensor whole_tensor(std::string group, std::string name, DType dtype, std::vector<int64_t> shape, const void* data) {
+StateTensor whole_tensor(std::string group, std::string name, DType dtype, std::vector<int64_t> shape,
+                         const void* data) {
   const Box all = whole(shape);
   return {std::move(group), std::move(name), dtype, std::move(shape), {{all, data}}};
 }
@@ -89,7 +90,8 @@ void StateFiles::write_tensor(File& file, const TensorEntry& entry, const StateT
   Hash hash;
   const uint64_t hashed_before = file.hashed;
   for (const StatePiece& piece : tensor.pieces) {
-    if (!contains(whole(entry.shape), piece.box)) fail(Exit::kBug, "checkpoint: a piece of {} lies outside it", entry.name);
+    if (!contains(whole(entry.shape), piece.box))
+      fail(Exit::kBug, "checkpoint: a piece of {} lies outside it", entry.name);
     const auto* from = static_cast<const std::byte*>(piece.data);
     for_each_run(entry.shape, piece.box, [&](int64_t offset, int64_t length) {
       uint64_t at = entry.begin + static_cast<uint64_t>(offset) * bytes;

@@ -17,8 +17,8 @@ struct StatePiece {
   const void* data = nullptr;
 };
 
-// A tensor of the training state in whole, uncut coordinates, and what this rank writes of it. Every rank names the same
-// tensors in the same order; together their pieces cover each exactly once.
+// A tensor of the training state in whole, uncut coordinates, and what this rank writes of it. Every rank names the
+// same tensors in the same order; together their pieces cover each exactly once.
 struct StateTensor {
   std::string group;  // of files: "parameters", "optimizer"
   std::string name;   // unique in all groups: "model.norm.weight", "model.norm.weight.m"
@@ -28,7 +28,8 @@ struct StateTensor {
 };
 
 // All of a tensor, from one rank.
-StateTensor whole_tensor(std::string group, std::string name, DType dtype, std::vector<int64_t> shape, const void* data);
+StateTensor whole_tensor(std::string group, std::string name, DType dtype, std::vector<int64_t> shape,
+                         const void* data);
 
 // Names and headers are a pure function of the tensors' names, types and shapes.
 class StateFiles {
@@ -42,8 +43,8 @@ class StateFiles {
   // Writes this rank's pieces in the order of the files, syncs, and closes them. Returns the bytes written by file.
   std::vector<uint64_t> write(const std::vector<StateTensor>& tensors);
   // Sizes and hashes for the manifest. `written` is the sum over all ranks: less or more than the files hold is a kBug.
-  // Where this rank wrote a file from begin to end its hashes are those of the memory it was written from; other files are
-  // read back.
+  // Where this rank wrote a file from begin to end its hashes are those of the memory it was written from; other files
+  // are read back.
   std::map<std::string, ManifestFile> finish(const std::vector<uint64_t>& written);
 
  private:
@@ -51,7 +52,7 @@ class StateFiles {
     std::string name;
     SafetensorsHeader header;
     std::unique_ptr<OutputFile> out;
-    Hash hash;                // of the first `hashed` bytes
+    Hash hash;  // of the first `hashed` bytes
     uint64_t hashed = 0, written = 0;
     ManifestFile digest;
   };

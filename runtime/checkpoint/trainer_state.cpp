@@ -34,7 +34,8 @@ TrainerState parse_trainer_state(const std::string& place, const std::string& te
   try {
     const nlohmann::json tree = nlohmann::json::parse(text);
     if (const int format = tree.at("format").get<int>(); format != kFormat)
-      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kFormat, format);
+      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kFormat,
+           format);
     tree.at("step").get_to(state.step);
     tree.at("updates").get_to(state.updates);
     tree.at("skipped_in_a_row").get_to(state.skipped_in_a_row);

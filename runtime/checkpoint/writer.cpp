@@ -94,7 +94,8 @@ void remove_leftovers(FileSystem& files, const fs::path& directory) {
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(".tmp-") || name.starts_with(".deleting-") || (name.starts_with("step-") && name.ends_with(".old")))
+    if (name.starts_with(".tmp-") || name.starts_with(".deleting-") ||
+        (name.starts_with("step-") && name.ends_with(".old")))
       leftovers.push_back(entry.path());
   }
   for (const fs::path& path : leftovers) remove_tree(files, path);
@@ -134,7 +135,9 @@ struct CheckpointWriter::Job {
   std::thread thread;
 };
 
-uint64_t checkpoint_bytes(const std::vector<StateTensor>& tensors) { return StateFiles(tensors, UINT64_MAX).total_bytes(); }
+uint64_t checkpoint_bytes(const std::vector<StateTensor>& tensors) {
+  return StateFiles(tensors, UINT64_MAX).total_bytes();
+}
 
 CheckpointWriter::CheckpointWriter(FileSystem& files, Exchange& exchange, CheckpointOptions options)
     : files_(files), exchange_(exchange), options_(std::move(options)) {}
@@ -147,10 +150,12 @@ bool CheckpointWriter::save(const TrainerState& state, const std::vector<StateTe
   if (job_ != nullptr && !job_->ended) {
     if (busy == Busy::kSkip) {
       if (exchange_.size() != 1) fail(Exit::kBug, "checkpoint: a save can be skipped by one rank alone only");
-      log::warning("checkpoint of step {} skipped: the one of step {} is still being written", state.step, job_->state.step);
+      log::warning("checkpoint of step {} skipped: the one of step {} is still being written", state.step,
+                   job_->state.step);
       return false;
     }
-    log::warning("training waits at step {}: the checkpoint of step {} is still being written", state.step, job_->state.step);
+    log::warning("training waits at step {}: the checkpoint of step {} is still being written", state.step,
+                 job_->state.step);
   }
   if (job_ != nullptr) report_ = wait();
   auto job = std::make_unique<Job>();
@@ -161,7 +166,8 @@ bool CheckpointWriter::save(const TrainerState& state, const std::vector<StateTe
     try {
       job->memory = copy_pieces(job->tensors);
     } catch (const std::bad_alloc&) {
-      log::warning("checkpoint of step {}: no memory for a copy of the state; training waits until it is written", state.step);
+      log::warning("checkpoint of step {}: no memory for a copy of the state; training waits until it is written",
+                   state.step);
       asynchronous = false;
     }
   }
@@ -191,12 +197,14 @@ void CheckpointWriter::run(Job& job) noexcept {
       fs::create_directories(options_.directory, code);
       if (code) throw FileError(code.value(), "mkdir", options_.directory);
       remove_leftovers(files_, options_.directory);
-      const uint64_t needed = state.total_bytes() + job.state.model_state.size() + job.state.balance_state.size() + kSlack;
+      const uint64_t needed =
+          state.total_bytes() + job.state.model_state.size() + job.state.balance_state.size() + kSlack;
       const uint64_t available = files_.available_bytes(options_.directory);
       if (available < needed)
-        throw SaveFailed{SaveReport::Outcome::kNoSpace,
-                         fmt::format("{}: a checkpoint needs {} bytes, {} are free; free some space",
-                                     options_.directory.string(), fmt::group_digits(needed), fmt::group_digits(available))};
+        throw SaveFailed{
+            SaveReport::Outcome::kNoSpace,
+            fmt::format("{}: a checkpoint needs {} bytes, {} are free; free some space", options_.directory.string(),
+                        fmt::group_digits(needed), fmt::group_digits(available))};
       files_.make_directory(folder);
       state.create(files_, folder);
       return "";
@@ -205,32 +213,34 @@ void CheckpointWriter::run(Job& job) noexcept {
       if (!leads) state.open(files_, folder);
       return bytes_of(state.write(job.tensors));
     });
-    const std::string undone = phase(exchange_, [&]() -> std::string {
-      if (!leads) return "";
-      CheckpointManifest manifest;
-      manifest.step = job.state.step;
-      manifest.files = state.finish(summed(written));
-      for (const auto& [file, text] : {std::pair<std::string, std::string>{"trainer.json", trainer_state_text(job.state)},
-                                       {"model_state.bin", job.state.model_state},
-                                       {"balance_state.bin", job.state.balance_state}}) {
-        write_file(files_, folder / file, text);
-        manifest.files[file] = {text.size(), hash_hex(text), {}};
-      }
-      for (const auto& [file, entry] : manifest.files) report.bytes += entry.bytes;
-      files_.sync_directory(folder);
-      write_file(files_, folder / kManifestName, manifest_text(manifest));
-      files_.sync_directory(folder);
-      replace_tree(files_, folder, target);
-      published = true;
-      // From here on the checkpoint stands, whatever else goes wrong.
-      try {
-        write_latest(files_, options_.directory, job.state.step);
-        delete_old(files_, options_.directory, job.state.step, options_.keep);
-      } catch (const std::exception& error) {
-        return error.what();
-      }
-      return "";
-    }).at(0);
+    const std::string undone =
+        phase(exchange_, [&]() -> std::string {
+          if (!leads) return "";
+          CheckpointManifest manifest;
+          manifest.step = job.state.step;
+          manifest.files = state.finish(summed(written));
+          for (const auto& [file, text] :
+               {std::pair<std::string, std::string>{"trainer.json", trainer_state_text(job.state)},
+                {"model_state.bin", job.state.model_state},
+                {"balance_state.bin", job.state.balance_state}}) {
+            write_file(files_, folder / file, text);
+            manifest.files[file] = {text.size(), hash_hex(text), {}};
+          }
+          for (const auto& [file, entry] : manifest.files) report.bytes += entry.bytes;
+          files_.sync_directory(folder);
+          write_file(files_, folder / kManifestName, manifest_text(manifest));
+          files_.sync_directory(folder);
+          replace_tree(files_, folder, target);
+          published = true;
+          // From here on the checkpoint stands, whatever else goes wrong.
+          try {
+            write_latest(files_, options_.directory, job.state.step);
+            delete_old(files_, options_.directory, job.state.step, options_.keep);
+          } catch (const std::exception& error) {
+            return error.what();
+          }
+          return "";
+        }).at(0);
     report.outcome = SaveReport::Outcome::kSaved;
     report.reason = undone;
     report.directory = target;
@@ -250,10 +260,12 @@ void CheckpointWriter::run(Job& job) noexcept {
     }
   }
   if (leads && report.outcome == SaveReport::Outcome::kSaved) {
-    log::info("checkpoint of step {} saved: {} bytes in {:.2f} s", report.step, fmt::group_digits(report.bytes), report.seconds);
+    log::info("checkpoint of step {} saved: {} bytes in {:.2f} s", report.step, fmt::group_digits(report.bytes),
+              report.seconds);
     if (!report.reason.empty()) log::warning("checkpoint of step {} stands, but: {}", report.step, report.reason);
   } else if (leads) {
-    log::warning("checkpoint of step {} NOT saved; older ones are kept, training goes on: {}", report.step, report.reason);
+    log::warning("checkpoint of step {} NOT saved; older ones are kept, training goes on: {}", report.step,
+                 report.reason);
   }
   job.ended = true;
 }
@@ -275,7 +287,8 @@ std::optional<SaveReport> CheckpointWriter::wait() {
 std::optional<SaveReport> CheckpointWriter::take_report() {
   std::optional<SaveReport> taken = std::exchange(report_, std::nullopt);
   if (taken && options_.stop_when_full && taken->outcome == SaveReport::Outcome::kNoSpace)
-    fail(Exit::kCannotCreate, "checkpoint of step {}: {}; [checkpoint] on_full is \"stop\"", taken->step, taken->reason);
+    fail(Exit::kCannotCreate, "checkpoint of step {}: {}; [checkpoint] on_full is \"stop\"", taken->step,
+         taken->reason);
   return taken;
 }
 

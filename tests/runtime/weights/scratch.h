@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/error.h"
 
@@ -20,8 +21,8 @@ namespace lf::test {
 
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "lf-test-XXXXXX").string();
+  explicit Scratch(const std::filesystem::path& base = std::filesystem::temp_directory_path()) {
+    std::string name = (base / "lf-test-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   Scratch(const Scratch&) = delete;
@@ -32,6 +33,12 @@ class Scratch {
 
  private:
   std::filesystem::path path_;
+};
+
+// In memory where there is such a place: for tests of small files that sync thousands of times.
+class MemoryScratch : public Scratch {
+ public:
+  MemoryScratch() : Scratch(::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) {}
 };
 
 inline std::string slurp(const std::filesystem::path& path) {

@@ -1,0 +1,174 @@
+#include "qwen_vl/processor/vision_files.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lf/plugin_sdk/tensor.hpp"
+#include "media/patches.h"
+#include "media/resample.h"
+
+namespace lf::qwen_vl {
+namespace {
+
+constexpr int64_t kDecodedBytes = 256 << 20;  // of a video at once
+
+// A decoded tensor, let go of at the end.
+struct Pixels {
+  lf_tensor tensor = sdk::with_header<lf_tensor>();
+  Pixels() = default;
+  Pixels(const Pixels&) = delete;
+  ~Pixels() { sdk::release(tensor); }
+  const uint8_t* data() const { return static_cast<const uint8_t*>(tensor.data); }
+};
+
+void check_shape(const lf_tensor& tensor, std::initializer_list<int64_t> shape, const std::string& path) {
+  if (tensor.dtype != LF_DTYPE_U8 || tensor.ndim != static_cast<int32_t>(shape.size()) ||
+      !std::equal(shape.begin(), shape.end(), tensor.shape))
+    throw sdk::Failure(
+        LF_E_DATA, fmt::format("{}: the header says {} pixels, the picture has {}; the file is damaged", path,
+                               fmt::join(shape, " x "), fmt::join(tensor.shape, tensor.shape + tensor.ndim, " x ")));
+}
+
+// Size, grid and frames of a video whose frames to look at are known.
+void settle_video(VisionInput& input, MediaFiles files, std::vector<int64_t> frames, double native_fps,
+                  double sampled_fps, const VisionRules& rules) {
+  const int64_t temporal = rules.shape.temporal;
+  files.target = rules.video_size(files.size, static_cast<int64_t>(frames.size()));
+  while (frames.size() % static_cast<size_t>(temporal) != 0) frames.push_back(frames.back());
+  input.video = true;
+  input.groups = static_cast<int64_t>(frames.size()) / temporal;
+  input.height = files.target.height / rules.shape.patch;
+  input.width = files.target.width / rules.shape.patch;
+  input.seconds_per_group = static_cast<float>(static_cast<double>(temporal) / sampled_fps);
+  if (rules.qwen3)
+    for (size_t i = 0; i < frames.size(); i += static_cast<size_t>(temporal)) {
+      const auto first = static_cast<double>(frames[i]),
+                 last = static_cast<double>(frames[i + static_cast<size_t>(temporal) - 1]);
+      input.stamps.push_back(fmt::format("<{:.1f} seconds>", (first / native_fps + last / native_fps) / 2));
+    }
+  files.frames = std::move(frames);
+  input.source = std::move(files);
+}
+
+}  // namespace
+
+VisionFiles::VisionFiles(const lf_host* host)
+    : host_(host),
+      media_(host != nullptr
+                 ? static_cast<const lf_media_host*>(host->get_extension(host, sdk::str(LF_MEDIA_EXTENSION)))
+                 : nullptr) {}
+
+const lf_media_host& VisionFiles::media() const {
+  if (media_ == nullptr)
+    throw sdk::Failure(LF_E_UNSUPPORTED,
+                       "this host decodes no pictures (it lacks lf.media/1), and the sample has some");
+  return *media_;
+}
+
+lf_media_info VisionFiles::probe(const std::string& path, int32_t kind) const {
+  auto info = sdk::with_header<lf_media_info>();
+  lf_err err = sdk::make_err();
+  sdk::check(media().probe(host_, sdk::str(path), kind, &info, &err), err);
+  return info;
+}
+
+VisionInput VisionFiles::plan_image(const std::string& path, const VisionRules& rules) const {
+  const lf_media_info info = probe(path, LF_MEDIA_IMAGE);
+  MediaFiles files;
+  files.paths = {path};
+  files.size = {info.height, info.width};
+  files.target = rules.image_size(files.size);
+  VisionInput input;
+  input.height = files.target.height / rules.shape.patch;
+  input.width = files.target.width / rules.shape.patch;
+  input.source = std::move(files);
+  return input;
+}
+
+VisionInput VisionFiles::plan_video(const std::string& path, double fps, const VisionRules& rules) const {
+  const lf_media_info info = probe(path, LF_MEDIA_VIDEO);
+  MediaFiles files;
+  files.paths = {path};
+  files.size = {info.height, info.width};
+  auto frames = rules.sample(info.frames, info.frames_per_second, fps > 0 ? fps : rules.frames.frames_per_second);
+  const double sampled = static_cast<double>(frames.size()) / static_cast<double>(info.frames) * info.frames_per_second;
+  VisionInput input;
+  settle_video(input, std::move(files), std::move(frames), info.frames_per_second, sampled, rules);
+  return input;
+}
+
+VisionInput VisionFiles::plan_frames(const std::vector<std::string>& paths, double fps,
+                                     const VisionRules& rules) const {
+  if (paths.empty()) throw sdk::Failure(LF_E_DATA, "a video without frames");
+  if (!(fps > 0)) fps = rules.frames.frames_per_second;
+  const lf_media_info info = probe(paths.front(), LF_MEDIA_IMAGE);
+  MediaFiles files;
+  files.size = {info.height, info.width};
+  const auto total = static_cast<int64_t>(paths.size());
+  std::vector<int64_t> frames(paths.size());
+  std::iota(frames.begin(), frames.end(), 0);
+  if (total > rules.frames.most) frames = rules.sample(total, fps, fps);
+  const double sampled = static_cast<double>(frames.size()) / static_cast<double>(total) * fps;
+  VisionInput input;
+  settle_video(input, std::move(files), std::move(frames), fps, sampled, rules);
+  auto& settled = std::get<MediaFiles>(input.source);
+  for (const int64_t frame : settled.frames) settled.paths.push_back(paths[static_cast<size_t>(frame)]);
+  settled.frames.clear();
+  return input;
+}
+
+void VisionFiles::write_rows(const VisionInput& input, const VisionRules& rules, float* out) const {
+  const auto& files = std::get<MediaFiles>(input.source);
+  const auto temporal = static_cast<size_t>(rules.shape.temporal);
+  const int64_t source_bytes = files.size.height * files.size.width * 3,
+                bytes = files.target.height * files.target.width * 3;
+  const int64_t group_values = input.height * input.width * rules.shape.values();
+  const media::Levels& levels = input.video ? rules.video_levels : rules.image_levels;
+  const auto order = input.video ? media::PassOrder::kRowsFirst : media::PassOrder::kPillow;
+  const std::unique_ptr<uint8_t[]> resized(new uint8_t[static_cast<size_t>(bytes) * temporal]);
+  std::vector<const uint8_t*> group(temporal, resized.get());
+
+  const auto decode_picture = [&](const std::string& path, uint8_t* to) {
+    Pixels pixels;
+    lf_err err = sdk::make_err();
+    sdk::check(media().decode_image(host_, sdk::str(path), &pixels.tensor, &err), err);
+    check_shape(pixels.tensor, {files.size.height, files.size.width, 3}, path);
+    media::resize_bicubic(pixels.data(), files.size, to, files.target, order);
+  };
+  if (!input.video) {
+    decode_picture(files.paths.front(), resized.get());
+    return media::write_patches(group, files.target, rules.shape, levels, out);
+  }
+  for (size_t t = 0; t < temporal; ++t) group[t] = resized.get() + static_cast<int64_t>(t) * bytes;
+
+  if (files.frames.empty()) {  // one picture per frame
+    for (size_t first = 0; first < files.paths.size(); first += temporal, out += group_values) {
+      for (size_t t = 0; t < temporal; ++t)
+        decode_picture(files.paths[first + t], resized.get() + static_cast<int64_t>(t) * bytes);
+      media::write_patches(group, files.target, rules.shape, levels, out);
+    }
+    return;
+  }
+  const auto at_once = std::max<size_t>(static_cast<size_t>(kDecodedBytes / source_bytes) / temporal, 1) * temporal;
+  for (size_t first = 0; first < files.frames.size(); first += at_once) {
+    const size_t count = std::min(at_once, files.frames.size() - first);
+    Pixels pixels;
+    lf_err err = sdk::make_err();
+    sdk::check(
+        media().decode_video(host_, sdk::str(files.paths.front()), &files.frames[first], count, &pixels.tensor, &err),
+        err);
+    check_shape(pixels.tensor, {static_cast<int64_t>(count), files.size.height, files.size.width, 3},
+                files.paths.front());
+    for (size_t i = 0; i < count; i += temporal, out += group_values) {
+      for (size_t t = 0; t < temporal; ++t)
+        media::resize_bicubic(pixels.data() + static_cast<int64_t>(i + t) * source_bytes, files.size,
+                              resized.get() + static_cast<int64_t>(t) * bytes, files.target, order);
+      media::write_patches(group, files.target, rules.shape, levels, out);
+    }
+  }
+}
+
+}  // namespace lf::qwen_vl

@@ -33,10 +33,10 @@ struct MicroBatch {
 
   std::vector<lf_named_tensor> columns;
   uint32_t n_samples = 0;
-  std::vector<uint32_t> atoms;               // per component; 0: the component does not run
-  std::vector<std::vector<double>> features; // per component: atoms x n_features, row-major
-  int64_t rows = 0;                          // of the last component: tokens
-  double loss_weight = 0;                    // supervised tokens
+  std::vector<uint32_t> atoms;                // per component; 0: the component does not run
+  std::vector<std::vector<double>> features;  // per component: atoms x n_features, row-major
+  int64_t rows = 0;                           // of the last component: tokens
+  double loss_weight = 0;                     // supervised tokens
   std::vector<uint64_t> sample_ids;
 };
 
@@ -45,27 +45,31 @@ struct StepWork {
   std::vector<MicroBatch> micro_batches;  // of this rank, in order
   double global_loss_weight = 0;          // of all ranks and micro-batches: what the loss sum is divided by
   int64_t global_rows = 0, global_samples = 0;
-  DataPosition after;                     // the position once this step is committed
-  bool last = false;                      // nothing follows: last_step or max_samples is reached
-  double wait_seconds = 0;                // how long next() had to wait: exposed loading time
+  DataPosition after;       // the position once this step is committed
+  bool last = false;        // nothing follows: last_step or max_samples is reached
+  double wait_seconds = 0;  // how long next() had to wait: exposed loading time
 };
 
 // Everything is borrowed and outlives the loader.
 struct LoaderInputs {
   const JobConfig* config = nullptr;
   const Dataset* dataset = nullptr;
-  const lf_model_api* api = nullptr;      // the family; called on loader threads
+  const lf_model_api* api = nullptr;  // the family; called on loader threads
   lf_model model = nullptr;
   const lf_balancer_api* balancer = nullptr;  // null: samples are dealt in arrival order
   lf_balancer policy = nullptr;
   Exchange* exchange = nullptr;           // own group of the loader; used on its thread only
-  int64_t first_step = 0, last_step = 0;  // [first, last)
-  uint64_t max_samples = 0;               // the run ends with the step that consumes this many of the global order; 0: none
+  int64_t first_step = 0, last_step = 0;  // [first, last); with max_samples alone: INT64_MAX
+  uint64_t max_samples = 0;  // the run ends with the step that consumes this many of the global order; 0: none
   DataPosition position;
 };
 
-// Threads run from construction to destruction. next() returns steps in order and throws what a loader thread threw;
-// every rank throws at the same step where the cause is common (too many bad samples).
+// Threads run from construction to destruction, which may come at any moment: it aborts the exchange and waits for
+// samples that are being decoded. next() is called by one thread; it returns steps in order and throws what a loader
+// thread threw, on every rank at the same step. Too many bad samples (data.max_bad, packing.h) are lf::Error(kBadData).
+//
+// data.prefetch_steps steps are loaded at a time, and one more waits for next(). Rank 0 lists bad and too long samples
+// in <output>/skipped.jsonl and warns of the first ten.
 class Loader {
  public:
   explicit Loader(LoaderInputs inputs);

@@ -32,4 +32,8 @@ function(lf_use_torch target)
   target_link_libraries(${target} PUBLIC lf::torch fmt::fmt)
   target_precompile_headers(${target} REUSE_FROM lf_torch_pch)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE) # the header was compiled with -fPIC, and -fPIE would not fit it
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
 endfunction()

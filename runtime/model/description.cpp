@@ -1,8 +1,8 @@
 #include "model/description.h"
 
-#include <fmt/ranges.h>
-
 #include <numeric>
+
+#include <fmt/ranges.h>
 
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
@@ -13,9 +13,12 @@ namespace {
 Exit exit_of(int32_t code) {
   switch (code) {
     case LF_E_INVALID:
-    case LF_E_UNSUPPORTED: return Exit::kConfig;
-    case LF_E_DATA: return Exit::kBadData;
-    default: return Exit::kBug;
+    case LF_E_UNSUPPORTED:
+      return Exit::kConfig;
+    case LF_E_DATA:
+      return Exit::kBadData;
+    default:
+      return Exit::kBug;
   }
 }
 
@@ -27,7 +30,14 @@ class Reader {
     Description description;
     std::vector<lf_component> raw = list<lf_component>(api_->components, "components");
     if (raw.empty()) wrong("describes no component");
-    for (uint32_t c = 0; c < raw.size(); ++c) description.components.push_back(component(c, raw[c], description));
+    std::vector<size_t> first(raw.size(), 0);  // parameter of each component: what ties refer to
+    for (size_t c = 1; c < raw.size(); ++c) first[c] = first[c - 1] + raw[c - 1].n_params;
+    for (uint32_t c = 0; c < raw.size(); ++c) add_component(c, raw[c], first, description);
+    try {
+      check_parameters(description.parameters);
+    } catch (const Error& error) {
+      wrong(error.what());
+    }
     if (LF_HAS(api_, edges))
       for (const lf_edge& edge : list<lf_edge>(api_->edges, "edges")) {
         if (edge.from >= edge.to || edge.to >= raw.size() || edge.to_unit >= raw[edge.to].n_units)
@@ -77,70 +87,65 @@ class Reader {
     return found;
   }
 
-  Component component(uint32_t c, const lf_component& raw, const Description& earlier) const {
+  void add_component(uint32_t c, const lf_component& raw, const std::vector<size_t>& first,
+                     Description& description) const {
     Component component;
     component.name = sdk::view(raw.name);
     component.n_units = raw.n_units;
     component.rows = raw.rows;
-    component.features =
-        names([&](lf_sink sink, lf_err* err) { return api_->feature_names(model_, c, sink, err); });
+    component.first_parameter = first[c];
+    component.n_parameters = raw.n_params;
+    component.features = names([&](lf_sink sink, lf_err* err) { return api_->feature_names(model_, c, sink, err); });
     if (component.features.size() != raw.n_features || component.features.empty())
       wrong(fmt::format("component {} states {} features and names {}", component.name, raw.n_features,
                         component.features.size()));
     uint32_t unit = 0;
     for (uint32_t i = 0; i < raw.n_params; ++i) {
-      Parameter parameter = this->parameter(c, i);
+      lf_err err = sdk::make_err();
+      auto parameter = sdk::with_header<lf_param>();
+      require(api_->param(model_, c, i, &parameter, &err), err, "param");
       if (parameter.unit < unit || parameter.unit >= raw.n_units)
-        wrong(fmt::format("parameter {} is out of the order of units", parameter.info.name));
+        wrong(fmt::format("parameter {} is out of the order of units", sdk::view(parameter.name)));
       unit = parameter.unit;
-      if (parameter.tied()) check_tied(parameter, component, c, earlier);
-      component.parameters.push_back(std::move(parameter));
+      description.parameters.push_back(parameter_info(c, i, parameter, first));
+      description.parameter_unit.push_back(unit);
     }
-    return component;
+    description.components.push_back(std::move(component));
   }
 
-  void check_tied(Parameter& parameter, const Component& own, uint32_t c, const Description& earlier) const {
-    const auto to = static_cast<uint32_t>(parameter.tied_component);
-    const std::vector<Parameter>* table =
-        to == c ? &own.parameters : to < earlier.components.size() ? &earlier.components[to].parameters : nullptr;
-    if (table == nullptr || static_cast<size_t>(parameter.tied_param) >= table->size())
-      wrong(fmt::format("parameter {} is tied to one that does not come before it", parameter.info.name));
-    if ((*table)[parameter.tied_param].info.shape != parameter.info.shape)
-      wrong(fmt::format("parameter {} is tied to {} of another shape", parameter.info.name,
-                        (*table)[parameter.tied_param].info.name));
-  }
-
-  Parameter parameter(uint32_t c, uint32_t i) const {
-    lf_err err = sdk::make_err();
-    auto raw = sdk::with_header<lf_param>();
-    require(api_->param(model_, c, i, &raw, &err), err, "param");
-    if (raw.ndim < 0 || raw.ndim > LF_MAX_DIMS) wrong(fmt::format("parameter {} has {} dimensions", i, raw.ndim));
-    Parameter parameter;
-    parameter.component = c;
-    parameter.unit = raw.unit;
-    parameter.flags = raw.flags;
-    parameter.tied_component = raw.tied_component;
-    parameter.tied_param = raw.tied_param;
-    parameter.info.name = sdk::view(raw.name);
-    parameter.info.shape.assign(raw.shape, raw.shape + raw.ndim);
-    parameter.info.join_axis = raw.join_axis;
-    parameter.info.init = raw.init;
-    parameter.info.init_a = raw.init_a;
-    parameter.info.init_b = raw.init_b;
+  ParameterInfo parameter_info(uint32_t c, uint32_t i, const lf_param& raw, const std::vector<size_t>& first) const {
+    ParameterInfo info;
+    info.name = sdk::view(raw.name);
+    if (raw.ndim < 0 || raw.ndim > LF_MAX_DIMS)
+      wrong(fmt::format("parameter {} has {} dimensions", info.name, raw.ndim));
+    info.shape.assign(raw.shape, raw.shape + raw.ndim);
+    info.flags = raw.flags;
+    info.join_axis = raw.join_axis;
+    info.init = raw.init;
+    info.init_a = raw.init_a;
+    info.init_b = raw.init_b;
+    if (raw.tied_param >= 0) {
+      if (raw.tied_component < 0 || static_cast<uint32_t>(raw.tied_component) > c)
+        wrong(fmt::format("parameter {} is tied to one that does not come before it", info.name));
+      info.tied_to = static_cast<int64_t>(first[raw.tied_component]) + raw.tied_param;
+    }
     for (uint32_t k = 0; k < raw.n_parts; ++k) {
+      lf_err err = sdk::make_err();
       auto part = sdk::with_header<lf_part>();
       require(api_->part(model_, c, i, k, &part, &err), err, "part");
-      PartInfo info;
-      info.name = sdk::view(part.name);
-      info.flags = part.flags;
-      info.shape.assign(part.shape, part.shape + part.ndim);
-      info.axis = part.axis;
-      info.along = part.along;
-      info.piece = part.piece;
-      info.stack = part.stack;
-      parameter.info.parts.push_back(std::move(info));
+      ParameterPart made;
+      made.name = sdk::view(part.name);
+      made.flags = part.flags;
+      if (part.ndim < 0 || part.ndim > LF_MAX_DIMS)
+        wrong(fmt::format("part {} has {} dimensions", made.name, part.ndim));
+      made.shape.assign(part.shape, part.shape + part.ndim);
+      made.axis = part.axis;
+      made.along = part.along;
+      made.piece = part.piece;
+      made.stack = part.stack;
+      info.parts.push_back(std::move(made));
     }
-    return parameter;
+    return info;
   }
 
   const lf_model_api* api_;
@@ -173,15 +178,14 @@ void require_functions(const lf_model_api* api, const std::string& id) {
 
 }  // namespace
 
-int64_t Parameter::elements() const {
-  return std::accumulate(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<>());
+int64_t element_count(const ParameterInfo& parameter) {
+  return std::accumulate(parameter.shape.begin(), parameter.shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 int64_t Description::parameter_count() const {
   int64_t n = 0;
-  for (const Component& component : components)
-    for (const Parameter& parameter : component.parameters)
-      if (!parameter.tied()) n += parameter.elements();
+  for (const ParameterInfo& parameter : parameters)
+    if (parameter.tied_to < 0) n += element_count(parameter);
   return n;
 }
 
@@ -231,7 +235,8 @@ std::string Model::save_state() const {
 void Model::load_state(const std::string& bytes) const {
   if (bytes.empty()) return;
   if (!LF_HAS(api_, state_load))
-    fail(Exit::kConfig, "the checkpoint holds state of model plugin {}, which this version of it cannot load", plugin_id_);
+    fail(Exit::kConfig, "the checkpoint holds state of model plugin {}, which this version of it cannot load",
+         plugin_id_);
   lf_err err = sdk::make_err();
   if (api_->state_load(model_, bytes.data(), bytes.size(), &err) != LF_OK)
     fail(Exit::kBadData, "model plugin {}: state_load: {}", plugin_id_, err.message);

@@ -7,25 +7,16 @@
 #include <vector>
 
 #include "lf/plugin_api/model.h"
-#include "weights/weights.h"
+#include "mesh/parameter.h"
 
 namespace lf {
-
-struct Parameter {
-  ParameterInfo info;  // name, shape, how files hold it, how it starts
-  uint32_t component = 0, unit = 0, flags = 0;
-  int32_t tied_component = -1, tied_param = -1;
-
-  int64_t elements() const;
-  bool tied() const { return tied_param >= 0; }
-};
 
 struct Component {
   std::string name;
   uint32_t n_units = 0;
   int32_t rows = LF_ROWS_TOKEN;
   std::vector<std::string> features;
-  std::vector<Parameter> parameters;  // in table order; units ascending
+  size_t first_parameter = 0, n_parameters = 0;  // in Description::parameters
 };
 
 struct Edge {
@@ -42,16 +33,20 @@ struct Output {
 
 struct Description {
   std::vector<Component> components;
+  std::vector<ParameterInfo> parameters;  // of all components, in their order; units ascend within a component
+  std::vector<uint32_t> parameter_unit;   // the unit within its component, by parameter
   std::vector<Edge> edges;
   std::vector<Output> outputs;
   std::vector<std::string> aux_names;
 
   const Component& last() const { return components.back(); }
-  int64_t parameter_count() const;  // tied ones once
+  int64_t parameter_count() const;  // elements; tied ones once
 };
 
-// Asks the plugin for everything and checks that it makes sense (topological edges, units ascending, tied shapes equal).
-// Throws kBug naming the plugin where it does not, kConfig where the plugin refused its configuration.
+int64_t element_count(const ParameterInfo& parameter);
+
+// Asks the plugin for everything and checks that it makes sense (topological edges, units ascending, tied shapes
+// equal). Throws kBug naming the plugin where it does not, kConfig where the plugin refused its configuration.
 Description describe(const lf_model_api* api, lf_model model, const std::string& plugin_id);
 
 // One model of a plugin: created from the resolved job, destroyed with this object.

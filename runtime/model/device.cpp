@@ -26,13 +26,14 @@ Device::Device(const lf_device_api* api, const std::string& id, uint32_t ordinal
   // A host device is one device, shared by all local workers; of cards each worker has its own.
   const bool shared = count == 1 && ordinal > 0;
   if (ordinal >= count && !shared)
-    fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there are {}; start at most {} processes", id_,
-         ordinal, count, count);
+    fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there are {}; start at most {} processes",
+         id_, ordinal, count, count);
   require(api_->open(shared ? 0 : ordinal, &device_, &err), err, id_, "open");
   require(api_->info(device_, &info_, &err), err, id_, "info");
   if (shared && info_.torch_mode != LF_TORCH_BUILT_IN) {
     api_->close(device_, &err);
-    fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there is 1; start 1 process", id_, ordinal);
+    fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there is 1; start 1 process", id_,
+         ordinal);
   }
   require(api_->bind_thread(device_, &err), err, id_, "bind_thread");
 }

@@ -1,9 +1,9 @@
 #include "model/parameter_store.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fnmatch.h>
 
 #include "core/error.h"
 #include "lf/plugin_sdk/tensor.hpp"
@@ -16,95 +16,81 @@ constexpr int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 int64_t aligned(int64_t elements) { return (elements + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
-bool matches(const std::string& pattern, const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; }
+bool matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
 
 }  // namespace
 
-bool Freezing::all_frozen(uint32_t component) const {
-  const std::vector<bool>& flags = frozen[component];
-  return std::all_of(flags.begin(), flags.end(), [](bool f) { return f; });
+bool Freezing::all_frozen(const Component& component) const {
+  const auto first = frozen.begin() + static_cast<std::ptrdiff_t>(component.first_parameter);
+  return std::all_of(first, first + static_cast<std::ptrdiff_t>(component.n_parameters), [](bool f) { return f; });
 }
 
 Freezing freeze(const Description& description, const std::vector<std::string>& patterns) {
   Freezing freezing;
-  for (const Component& component : description.components) {
-    std::vector<bool>& flags = freezing.frozen.emplace_back(component.parameters.size(), false);
-    for (size_t i = 0; i < flags.size(); ++i)
-      flags[i] = (component.parameters[i].flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) != 0;
-  }
+  for (const ParameterInfo& parameter : description.parameters)
+    freezing.frozen.push_back((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) != 0);
   for (const std::string& pattern : patterns) {
     bool any = false;
-    for (size_t c = 0; c < description.components.size(); ++c) {
-      const Component& component = description.components[c];
+    for (const Component& component : description.components) {
       const bool whole = matches(pattern, component.name);
-      for (size_t i = 0; i < component.parameters.size(); ++i)
-        if (whole || matches(pattern, component.parameters[i].info.name)) {
-          freezing.frozen[c][i] = true;
-          any = true;
-        }
+      for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
+        if (whole || matches(pattern, description.parameters[p].name)) freezing.frozen[p] = any = true;
     }
     if (!any) {
-      std::string components;
+      std::string examples;
       for (const Component& component : description.components)
-        components += fmt::format("{}{} ({}, ...)", components.empty() ? "" : ", ", component.name,
-                                  component.parameters.empty() ? "no parameters" : component.parameters[0].info.name);
-      fail(Exit::kConfig,
-           "model.freeze: \"{}\" matches no parameter, so nothing would be frozen by it; it is a shell pattern over "
-           "component and parameter names, such as those of: {}",
-           pattern, components);
+        examples += fmt::format(
+            "{}{} ({}, ...)", examples.empty() ? "" : ", ", component.name,
+            component.n_parameters == 0 ? "no parameters" : description.parameters[component.first_parameter].name);
+      fail(
+          Exit::kConfig,
+          "model.freeze: \"{}\" matches no parameter, so it would freeze nothing; it is a shell pattern over the names "
+          "of components and parameters, such as {}",
+          pattern, examples);
     }
   }
   // A tied parameter is frozen with the one that it is tied to.
-  for (size_t c = 0; c < description.components.size(); ++c)
-    for (size_t i = 0; i < description.components[c].parameters.size(); ++i) {
-      const Parameter& parameter = description.components[c].parameters[i];
-      if (parameter.tied())
-        freezing.frozen[c][i] = freezing.frozen[parameter.tied_component][parameter.tied_param];
-    }
-  bool any_left = false;
-  for (uint32_t c = 0; c < description.components.size(); ++c) any_left |= !freezing.all_frozen(c);
-  if (!any_left) fail(Exit::kConfig, "model.freeze: everything is frozen, nothing is left to train; remove a pattern");
+  for (size_t p = 0; p < description.parameters.size(); ++p)
+    if (const int64_t to = description.parameters[p].tied_to; to >= 0) freezing.frozen[p] = freezing.frozen[to];
+  if (std::all_of(freezing.frozen.begin(), freezing.frozen.end(), [](bool f) { return f; }))
+    fail(Exit::kConfig, "model.freeze: everything is frozen, nothing is left to train; remove a pattern");
   return freezing;
 }
 
 ParameterStore::ParameterStore(const Description& description, const Freezing& freezing, const Device& device,
                                int32_t dtype)
-    : dtype_(dtype), device_uid_(device.info().uid) {
+    : description_(description), dtype_(dtype), device_uid_(device.info().uid) {
   if (dtype != LF_DTYPE_F32 && dtype != LF_DTYPE_BF16) fail(Exit::kBug, "compute dtype {} is not offered", dtype);
-  slot_of_.resize(description.components.size());
+  slot_of_.resize(description.parameters.size());
   for (uint32_t c = 0; c < description.components.size(); ++c) {
     const Component& component = description.components[c];
     first_unit_.push_back(units_.size());
-    for (uint32_t u = 0; u < component.n_units; ++u) units_.push_back(UnitRange{c, u, 0, 0});
-    slot_of_[c].resize(component.parameters.size());
-    size_t i = 0;
-    for (uint32_t u = 0; u < component.n_units; ++u) {
-      UnitRange& range = units_[first_unit_[c] + u];
-      range.begin = trained_elements_;
-      for (; i < component.parameters.size() && component.parameters[i].unit == u; ++i) {
-        const Parameter& parameter = component.parameters[i];
-        if (parameter.tied()) {
-          slot_of_[c][i] = slot_of_[parameter.tied_component][parameter.tied_param];
+    size_t p = component.first_parameter;
+    const size_t end_of_component = p + component.n_parameters;
+    for (uint32_t unit = 0; unit < component.n_units; ++unit) {
+      const int64_t begin = trained_elements_;
+      for (; p < end_of_component && description.parameter_unit[p] == unit; ++p) {
+        const ParameterInfo& parameter = description.parameters[p];
+        if (parameter.tied_to >= 0) {
+          slot_of_[p] = slot_of_[static_cast<size_t>(parameter.tied_to)];
           continue;
         }
-        const bool trained = !freezing.frozen[c][i];
+        const bool trained = !freezing.frozen[p];
         int64_t& end = trained ? trained_elements_ : frozen_elements_;
-        slot_of_[c][i] = slots_.size();
-        slots_.push_back(ParameterSlot{&parameter, c, static_cast<uint32_t>(i), trained, end, parameter.elements()});
-        end = aligned(end + parameter.elements());
+        slot_of_[p] = slots_.size();
+        slots_.push_back(ParameterSlot{p, units_.size(), trained, end, element_count(parameter)});
+        end = aligned(end + slots_.back().elements);
       }
-      range.end = trained_elements_;
+      units_.push_back(UnitRange{c, unit, begin, trained_elements_});
     }
   }
-  const uint64_t item = static_cast<uint64_t>(sdk::item_bytes(dtype));
+  const auto item = static_cast<uint64_t>(sdk::item_bytes(dtype));
   master_ = Device::Memory(device, static_cast<uint64_t>(trained_elements_) * 4);
   gradients_ = Device::Memory(device, static_cast<uint64_t>(trained_elements_) * 4);
   if (dtype != LF_DTYPE_F32) compute_ = Device::Memory(device, static_cast<uint64_t>(trained_elements_) * item);
   frozen_ = Device::Memory(device, static_cast<uint64_t>(frozen_elements_) * item);
-}
-
-const ParameterSlot& ParameterStore::slot(uint32_t component, uint32_t index) const {
-  return slots_[slot_of_[component][index]];
 }
 
 std::span<float> ParameterStore::master() const {
@@ -117,25 +103,27 @@ std::span<float> ParameterStore::gradients() const {
 
 uint16_t* ParameterStore::compute_bf16() const { return reinterpret_cast<uint16_t*>(compute_.data()); }
 
-lf_tensor ParameterStore::value_view(uint32_t component, uint32_t index) const {
-  const ParameterSlot& slot = this->slot(component, index);
+lf_tensor ParameterStore::value_view(size_t parameter) const {
+  const ParameterSlot& slot = this->slot(parameter);
   std::byte* base = !slot.trained ? frozen_.data() : dtype_ == LF_DTYPE_F32 ? master_.data() : compute_.data();
-  lf_tensor view = sdk::borrow(base + slot.offset * sdk::item_bytes(dtype_), dtype_, slot.parameter->info.shape);
+  lf_tensor view =
+      sdk::borrow(base + slot.offset * sdk::item_bytes(dtype_), dtype_, description_.parameters[slot.parameter].shape);
   view.device_uid = device_uid_;
   return view;
 }
 
-lf_tensor ParameterStore::gradient_view(uint32_t component, uint32_t index) const {
-  const ParameterSlot& slot = this->slot(component, index);
+lf_tensor ParameterStore::gradient_view(size_t parameter) const {
+  const ParameterSlot& slot = this->slot(parameter);
   if (!slot.trained) return sdk::with_header<lf_tensor>();
-  lf_tensor view = sdk::borrow(gradients_.data() + slot.offset * 4, LF_DTYPE_F32, slot.parameter->info.shape);
+  lf_tensor view =
+      sdk::borrow(gradients_.data() + slot.offset * 4, LF_DTYPE_F32, description_.parameters[slot.parameter].shape);
   view.device_uid = device_uid_;
   return view;
 }
 
 void ParameterStore::refresh_compute() const {
   if (dtype_ == LF_DTYPE_F32) return;
-  convert_f32_to_bf16(master().data(), compute_bf16(), static_cast<size_t>(trained_elements_));
+  convert(DType::kF32, master().data(), DType::kBf16, compute_bf16(), trained_elements_);
 }
 
 uint64_t ParameterStore::bytes() const {
@@ -149,21 +137,23 @@ std::vector<float> ParameterStore::values_f32(const ParameterSlot& slot) const {
   } else if (dtype_ == LF_DTYPE_F32) {
     std::memcpy(values.data(), frozen_.data() + slot.offset * 4, values.size() * 4);
   } else {
-    convert_bf16_to_f32(reinterpret_cast<const uint16_t*>(frozen_.data()) + slot.offset, values.data(), values.size());
+    convert(DType::kBf16, frozen_.data() + slot.offset * 2, DType::kF32, values.data(), slot.elements);
   }
   return values;
 }
 
 void ParameterStore::set_values(const ParameterSlot& slot, std::span<const float> values) const {
   if (values.size() != static_cast<size_t>(slot.elements))
-    fail(Exit::kBug, "{}: {} values for {} elements", slot.parameter->info.name, values.size(), slot.elements);
+    fail(Exit::kBug, "{}: {} values for {} elements", description_.parameters[slot.parameter].name, values.size(),
+         slot.elements);
   if (slot.trained) {
     std::memcpy(master().data() + slot.offset, values.data(), values.size() * 4);
-    if (dtype_ != LF_DTYPE_F32) convert_f32_to_bf16(values.data(), compute_bf16() + slot.offset, values.size());
+    if (dtype_ != LF_DTYPE_F32)
+      convert(DType::kF32, values.data(), DType::kBf16, compute_bf16() + slot.offset, slot.elements);
   } else if (dtype_ == LF_DTYPE_F32) {
     std::memcpy(frozen_.data() + slot.offset * 4, values.data(), values.size() * 4);
   } else {
-    convert_f32_to_bf16(values.data(), reinterpret_cast<uint16_t*>(frozen_.data()) + slot.offset, values.size());
+    convert(DType::kF32, values.data(), DType::kBf16, frozen_.data() + slot.offset * 2, slot.elements);
   }
 }
 

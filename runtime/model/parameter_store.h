@@ -20,10 +20,10 @@
 
 namespace lf {
 
-// Which parameters are trained. `frozen[component][parameter]`.
+// Which parameters are not trained, by index in Description::parameters.
 struct Freezing {
-  std::vector<std::vector<bool>> frozen;
-  bool all_frozen(uint32_t component) const;
+  std::vector<bool> frozen;
+  bool all_frozen(const Component& component) const;
 };
 
 // Shell patterns (* ? [...]) over parameter names and component names. Throws kConfig naming a pattern that matches
@@ -31,8 +31,8 @@ struct Freezing {
 Freezing freeze(const Description& description, const std::vector<std::string>& patterns);
 
 struct ParameterSlot {
-  const Parameter* parameter = nullptr;
-  uint32_t component = 0, index = 0;
+  size_t parameter = 0;  // index in Description::parameters
+  size_t unit = 0;       // index in ParameterStore::units
   bool trained = false;
   int64_t offset = 0;  // elements, in master/compute/gradients if trained, else in frozen
   int64_t elements = 0;
@@ -45,15 +45,18 @@ struct UnitRange {
 
 class ParameterStore {
  public:
-  // dtype: LF_DTYPE_F32 or LF_DTYPE_BF16.
+  // dtype: LF_DTYPE_F32 or LF_DTYPE_BF16. Description and device outlive the store.
   ParameterStore(const Description& description, const Freezing& freezing, const Device& device, int32_t dtype);
 
   int32_t dtype() const { return dtype_; }
   // Own slots, tied parameters excluded, in buffer order.
   const std::vector<ParameterSlot>& slots() const { return slots_; }
-  const ParameterSlot& slot(uint32_t component, uint32_t index) const;  // of a tied parameter: what it is tied to
+  const ParameterSlot& slot(size_t parameter) const {
+    return slots_[slot_of_[parameter]];
+  }  // tied: of what it is tied to
   // Every unit of every component in forward order; units without trained parameters have empty ranges.
   const std::vector<UnitRange>& units() const { return units_; }
+  const Description& description() const { return description_; }
   size_t unit_index(uint32_t component, uint32_t unit) const { return first_unit_[component] + unit; }
 
   std::span<float> master() const;
@@ -62,8 +65,8 @@ class ParameterStore {
   uint16_t* compute_bf16() const;
 
   // Borrowed views, valid as long as the store. The gradient of a frozen parameter is absent.
-  lf_tensor value_view(uint32_t component, uint32_t index) const;
-  lf_tensor gradient_view(uint32_t component, uint32_t index) const;
+  lf_tensor value_view(size_t parameter) const;
+  lf_tensor gradient_view(size_t parameter) const;
 
   void zero_gradients() const { gradients_.zero(); }
   // After master changed by other means than the optimizer (loading, initialisation).
@@ -77,10 +80,11 @@ class ParameterStore {
   void set_values(const ParameterSlot& slot, std::span<const float> values) const;
 
  private:
+  const Description& description_;
   int32_t dtype_;
   uint64_t device_uid_;
   std::vector<ParameterSlot> slots_;
-  std::vector<std::vector<size_t>> slot_of_;  // component, index -> slot
+  std::vector<size_t> slot_of_;  // by parameter
   std::vector<UnitRange> units_;
   std::vector<size_t> first_unit_;
   int64_t trained_elements_ = 0, frozen_elements_ = 0;

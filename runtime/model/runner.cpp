@@ -72,7 +72,7 @@ Runner::Runner(const Model& model, const ParameterStore& store, const Freezing& 
     }
     bool upstream = false;
     for (const size_t e : stages_[c].in) upstream |= !stages_[description.edges[e].from].no_grad;
-    stages_[c].no_grad = freezing_.all_frozen(c) && !upstream;
+    stages_[c].no_grad = freezing_.all_frozen(description.components[c]) && !upstream;
     build(c, device, recompute);
     bind(c);
   }
@@ -117,12 +117,14 @@ void Runner::build(uint32_t component, const Device& device, int recompute) {
 
 void Runner::bind(uint32_t component) {
   const Component& described = model_.description().components[component];
-  size_t i = 0;
+  const std::vector<uint32_t>& unit_of = model_.description().parameter_unit;
+  size_t p = described.first_parameter;
+  const size_t end = p + described.n_parameters;
   for (uint32_t unit = 0; unit < described.n_units; ++unit) {
     std::vector<lf_tensor> values, gradients;
-    for (; i < described.parameters.size() && described.parameters[i].unit == unit; ++i) {
-      values.push_back(store_.value_view(component, static_cast<uint32_t>(i)));
-      gradients.push_back(store_.gradient_view(component, static_cast<uint32_t>(i)));
+    for (; p < end && unit_of[p] == unit; ++p) {
+      values.push_back(store_.value_view(p));
+      gradients.push_back(store_.gradient_view(p));
     }
     lf_err err = sdk::make_err();
     if (model_.api()->bind(stages_[component].handle, unit, values.data(), gradients.data(),
@@ -155,6 +157,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
   lent.columns = batch.columns.data();
   lent.n_columns = static_cast<uint32_t>(batch.columns.size());
   lent.n_samples = batch.n_samples;
+  lent.loss_scale = options.backward ? options.loss_scale : 0;
   lent.flags = options.outputs ? LF_BATCH_OUTPUTS : 0;
 
   RunResult result;
@@ -182,9 +185,8 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     std::vector<lf_tensor> out(stage.out.size() + (last && options.outputs ? description.outputs.size() : 0), absent);
     auto step = sdk::with_header<lf_step_out>();
     lf_err err = sdk::make_err();
-    const int32_t code =
-        api->forward(stage.handle, &lent, in.data(), static_cast<uint32_t>(in.size()), out.data(),
-                     static_cast<uint32_t>(out.size()), last ? &step : nullptr, nullptr, &err);
+    const int32_t code = api->forward(stage.handle, &lent, in.data(), static_cast<uint32_t>(in.size()), out.data(),
+                                      static_cast<uint32_t>(out.size()), last ? &step : nullptr, nullptr, &err);
     for (size_t k = 0; k < stage.out.size(); ++k) forward[stage.out[k]] = out[k];
     for (size_t k = stage.out.size(); k < out.size(); ++k) {
       auto named = sdk::with_header<lf_named_tensor>();
@@ -219,9 +221,9 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     }
     std::vector<lf_tensor> gout = take(backward, stage.out);
     std::vector<lf_tensor> gin(stage.in.size(), absent);
-    const int32_t code = api->backward(stage.handle, micro_batch, LF_BACKWARD_BOTH, gout.data(),
-                                       static_cast<uint32_t>(gout.size()), gin.data(), static_cast<uint32_t>(gin.size()),
-                                       options.loss_scale, nullptr, &err);
+    const int32_t code =
+        api->backward(stage.handle, micro_batch, LF_BACKWARD_BOTH, gout.data(), static_cast<uint32_t>(gout.size()),
+                      gin.data(), static_cast<uint32_t>(gin.size()), options.loss_scale, nullptr, &err);
     for (size_t k = 0; k < stage.in.size(); ++k) backward[stage.in[k]] = gin[k];
     if (code != LF_OK) {
       for (lf_named_tensor& output : result.outputs) sdk::release(output.tensor);

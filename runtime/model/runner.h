@@ -44,8 +44,8 @@ struct RunOptions {
 
 struct RunResult {
   double loss_sum = 0, loss_weight = 0;
-  std::vector<double> aux;                // by Description::aux_names
-  std::vector<lf_named_tensor> outputs;   // if asked; to be released; names live as long as the model
+  std::vector<double> aux;               // by Description::aux_names
+  std::vector<lf_named_tensor> outputs;  // if asked; to be released; names live as long as the model
 };
 
 // Built once; forward and backward of a micro-batch add to the store's gradients. Which units ran backward since
@@ -73,8 +73,8 @@ class Runner {
   struct Stage {
     lf_stage handle = nullptr;
     bool no_grad = false;
-    bool told_units = false;       // this micro-batch
-    std::vector<size_t> in, out;   // edges
+    bool told_units = false;      // this micro-batch
+    std::vector<size_t> in, out;  // edges
   };
   void build(uint32_t component, const Device& device, int recompute);
   void bind(uint32_t component);

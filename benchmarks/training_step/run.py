@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Our training step beside the transformers one: same config, weights, batch, dtype and threads, steps taken in turn.
+
+    run.py --python PEER_PYTHON [--server build/bin/lf_step_server] [--plugins build/plugins] [--steps 7] [--threads 1]
+           [--batches short ragged] [--dtypes fp32 bf16]
+
+PEER_PYTHON is an interpreter with torch 2.11, transformers and safetensors. For each batch and dtype both sides are
+started, warmed up by one step and then timed alternately, so that a machine that slows down slows both. Printed are the
+medians of CPU seconds per step with their spread, the ratio of the medians, and peak memory beyond what each process
+holds before it makes its model. Both losses are printed too: if they differ, the comparison is void.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+class Side:
+    def __init__(self, name, command):
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} ended with code {self.process.wait()} at '{command}'")
+        return json.loads(line)
+
+    def quit(self):
+        self.process.stdin.write("quit\n")
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def spread(values):
+    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+
+
+def compare(case, dtype, arguments):
+    common = [str(case), "--dtype", dtype, "--threads", str(arguments.threads)]
+    sides = [Side("lfrun", [str(arguments.server), *common, "--plugin-dir", str(arguments.plugins)]),
+             Side("transformers", [arguments.python, str(HERE / "peer_transformers.py"), *common])]
+    first = [side.ask("step") for side in sides]
+    times = [[], []]
+    for _ in range(arguments.steps):
+        for index, side in enumerate(sides):
+            times[index].append(side.ask("step")["cpu_seconds" if arguments.threads == 1 else "seconds"])
+    memory = [side.ask("memory") for side in sides]
+    for side in sides:
+        side.quit()
+    megabytes = [(m["peak_bytes"] - m["base_bytes"]) / 1e6 for m in memory]
+    ratio = statistics.median(times[1]) / statistics.median(times[0])
+    pairs = [theirs / ours for ours, theirs in zip(*times)]
+    print(f"| {case.name} | {dtype} | {spread(times[0])} | {spread(times[1])} | {ratio:.2f} ({min(pairs):.2f}-{max(pairs):.2f}) "
+          f"| {megabytes[0]:.0f} | {megabytes[1]:.0f} | {megabytes[0] / megabytes[1]:.2f} "
+          f"| {first[0]['loss']:.4f} | {first[1]['loss']:.4f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--server", type=pathlib.Path, default=ROOT / "build/bin/lf_step_server")
+    parser.add_argument("--plugins", type=pathlib.Path, default=ROOT / "build/plugins")
+    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batches", nargs="+", default=["short", "ragged"])
+    parser.add_argument("--dtypes", nargs="+", default=["fp32", "bf16"])
+    arguments = parser.parse_args()
+    unit = "CPU s" if arguments.threads == 1 else "s"
+    with tempfile.TemporaryDirectory() as folder:
+        cases = []
+        for batch in arguments.batches:
+            case = pathlib.Path(folder) / batch
+            made = subprocess.run([arguments.python, str(HERE / "case.py"), str(case), "--batch", batch], check=True,
+                                  capture_output=True, text=True)
+            print(made.stdout.strip())
+            cases.append(case)
+        print(f"\n| batch | dtype | lfrun, {unit} a step | transformers, {unit} a step | times faster | lfrun MB "
+              "| transformers MB | share | loss | their loss |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        for case in cases:
+            for dtype in arguments.dtypes:
+                compare(case, dtype, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+#include "check/memory_estimate.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "lf/plugin_api/model.h"
+
+namespace lf {
+namespace {
+
+// LibTorch, the plugins and their libraries, measured in a worker before its model is made (x86-64, CPU).
+constexpr uint64_t kProcessBytes = 150'000'000;
+
+struct Activations {
+  int64_t saved = 0, working = 0;
+  int64_t total() const { return saved + working; }
+};
+
+// Kept from forward to backward over all units, and the most that one unit needs on top of it.
+Activations activations(const JobConfig& config, const Model& model, const Freezing& freezing,
+                        const BatchFeatures& batch) {
+  const Description& description = model.description();
+  Activations sum;
+  for (uint32_t c = 0; c < description.components.size(); ++c) {
+    if (batch[c].empty()) continue;
+    const bool no_graph = c == 0 && freezing.all_frozen(description.components[c]);
+    for (uint32_t unit = 0; unit < description.components[c].n_units; ++unit) {
+      const lf_cost cost = model.cost(c, unit, batch[c]);
+      // Recomputed units keep their input only, and one of them at a time is run again.
+      const bool whole = config.memory.recompute == "whole";
+      const int64_t kept = no_graph ? 0 : whole ? std::min(cost.out_bytes, cost.saved_bytes) : cost.saved_bytes;
+      sum.saved += kept;
+      sum.working = std::max(sum.working, cost.peak_bytes + (whole ? cost.saved_bytes : 0));
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& model, const Freezing& freezing,
+                                        const std::vector<BatchFeatures>& batches, int ranks) {
+  const Description& description = model.description();
+  uint64_t trained = 0, frozen = 0;
+  for (size_t p = 0; p < description.parameters.size(); ++p) {
+    if (description.parameters[p].tied_to >= 0) continue;
+    (freezing.frozen[p] ? frozen : trained) += static_cast<uint64_t>(element_count(description.parameters[p]));
+  }
+  const bool bf16 = config.precision.compute == "bf16";
+  std::vector<MemoryPart> parts{{"master weights", trained * 4},
+                                {"compute weights", bf16 ? trained * 2 : 0},
+                                {"frozen weights", frozen * (bf16 ? 2 : 4)},
+                                {"gradients", trained * 4},
+                                {"optimizer moments", trained * 8}};
+  if (config.reduction.mode == "fixed") {
+    // Partial sums of the canonical tree, see reduction/reduction.h.
+    const auto leaves = static_cast<uint64_t>(config.data.micro_batches);
+    parts.push_back({"reduction in fixed order", trained * 4 * (std::bit_width(leaves) + (ranks > 1 ? 1u : 0u))});
+  }
+  parts.push_back({"checkpoint snapshot (rank 0)", trained * 12});
+  Activations heaviest;
+  for (const BatchFeatures& batch : batches) {
+    const Activations one = activations(config, model, freezing, batch);
+    if (one.total() > heaviest.total()) heaviest = one;
+  }
+  parts.push_back({"activations", static_cast<uint64_t>(heaviest.saved)});
+  parts.push_back({"working set of a layer", static_cast<uint64_t>(heaviest.working)});
+  parts.push_back({"process", kProcessBytes});
+  std::erase_if(parts, [](const MemoryPart& part) { return part.bytes == 0; });
+  return parts;
+}
+
+}  // namespace lf

@@ -1,0 +1,85 @@
+// The one exported symbol of liblfcore.so: from the launcher's request to the command.
+#include "launch/core_entry.h"
+
+#include <ATen/Parallel.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "check/check.h"
+#include "config/config.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "parity/parity.h"
+#include "train/export_command.h"
+#include "train/train.h"
+
+namespace lf {
+namespace {
+
+std::vector<std::string> strings(const char* const* items, uint32_t n) { return {items, items + n}; }
+
+ResolvedJob resolve(const lf_core_request& request) {
+  JobSource source;
+  source.file = request.job_file;
+  for (const std::string& set : strings(request.sets, request.n_sets)) source.overrides.push_back({set});
+  ResolvedJob job = resolve_job(source);
+  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) job.config.plugin_dirs.push_back(dir);
+  require_inputs(job);
+  return job;
+}
+
+TrainRequest train_request(const lf_core_request& request) {
+  TrainRequest train;
+  train.job = resolve(request);
+  train.rank = request.rank;
+  train.world_size = request.world_size;
+  train.local_rank = request.local_rank;
+  train.local_world_size = request.local_world_size;
+  train.threads = request.threads;
+  train.store = request.store;
+  train.serve_store = (request.flags & LF_CORE_SERVE_STORE) != 0;
+  train.generation = request.generation;
+  train.fresh = (request.flags & LF_CORE_FRESH) != 0;
+  train.terminal = (request.flags & LF_CORE_TERMINAL) != 0;
+  train.plugins_probed = (request.flags & LF_CORE_PLUGINS_PROBED) != 0;
+  train.stop_requested = [stop = request.stop_requested] { return stop != nullptr && stop() != 0; };
+  return train;
+}
+
+int run(const lf_core_request& request) {
+  if (request.version != LF_CORE_VERSION)
+    fail(Exit::kConfig, "liblfcore.so speaks version {} with the launcher, which speaks {}; they must be of one build",
+         LF_CORE_VERSION, request.version);
+  at::set_num_threads(request.threads);  // before the first operator
+  const std::string command = request.command;
+  const std::vector<std::string> arguments = strings(request.arguments, request.n_arguments);
+  std::vector<std::filesystem::path> plugin_dirs;
+  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) plugin_dirs.emplace_back(dir);
+  if (command == "train") return run_training(train_request(request));
+  if (command == "check") return run_check(resolve(request), request.world_size);
+  if (command == "parity") return run_parity(arguments, plugin_dirs);
+  if (command == "export") return run_export(arguments, plugin_dirs);
+  fail(Exit::kUsage, "liblfcore.so does not know the command {}", command);
+}
+
+}  // namespace
+}  // namespace lf
+
+extern "C" __attribute__((visibility("default"))) int lf_core_run(const lf_core_request* request) {
+  try {
+    const int code = lf::run(*request);
+    lf::log::flush();
+    return code;
+  } catch (const lf::Error& error) {
+    lf::log::error("{}", error.what());
+    lf::log::flush();
+    return static_cast<int>(error.exit());
+  } catch (const std::exception& error) {
+    std::string text = error.what();  // LibTorch's carry a backtrace after the first line
+    lf::log::error("unexpected: {}; this is a bug of lfrun", text.substr(0, text.find("\nException raised from")));
+    lf::log::flush();
+    return static_cast<int>(lf::Exit::kBug);
+  }
+}

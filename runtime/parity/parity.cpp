@@ -1,0 +1,312 @@
+#include "parity/parity.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "lf/plugin_sdk/tensor.hpp"
+#include "model/runner.h"
+#include "optimizer/adamw.h"
+#include "parity/case.h"
+#include "parity/numbers.h"
+#include "train/session.h"
+#include "train/weights.h"
+
+namespace lf {
+namespace {
+
+namespace options = boost::program_options;
+using nlohmann::json;
+
+struct Settings {
+  std::filesystem::path directory, out;
+  std::string config = "config.json", dtype = "fp32", family, device = "cpu";
+  std::vector<std::string> cases;
+  bool bf16() const { return dtype == "bf16"; }
+};
+
+Settings parse(std::span<const std::string> arguments) {
+  Settings settings;
+  options::options_description known("lfrun parity DIR");
+  known.add_options()("dir", options::value(&settings.directory)->required())("case", options::value(&settings.cases))(
+      "dtype", options::value(&settings.dtype))("config", options::value(&settings.config))(
+      "family", options::value(&settings.family))("device", options::value(&settings.device))(
+      "out", options::value(&settings.out));
+  options::positional_options_description positional;
+  positional.add("dir", 1).add("case", -1);
+  try {
+    options::variables_map values;
+    options::store(options::command_line_parser(std::vector<std::string>(arguments.begin(), arguments.end()))
+                       .options(known)
+                       .positional(positional)
+                       .run(),
+                   values);
+    options::notify(values);
+  } catch (const options::error& error) {
+    fail(Exit::kUsage,
+         "lfrun parity: {}; usage: lfrun parity DIR [CASE...] [--dtype fp32|bf16] [--config FILE] "
+         "[--family ID] [--device ID] [--out DIR]",
+         error.what());
+  }
+  if (settings.dtype != "fp32" && settings.dtype != "bf16")
+    fail(Exit::kUsage, "lfrun parity: --dtype is fp32 or bf16, got {}", settings.dtype);
+  return settings;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in)
+    fail(Exit::kInputMissing, "{}: cannot be read; a parity directory holds config.json and model.safetensors",
+         file.string());
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// One line of the table, and whether it holds.
+class Table {
+ public:
+  Table() { fmt::print("{:<14} {:<44} {:>11} {:>11}\n", "case", "what", "difference", "allowed"); }
+  void row(const std::string& name, const std::string& what, double difference, double allowed) {
+    const bool ok = difference <= allowed;  // NaN is not
+    misses_ += ok ? 0 : 1;
+    ++rows_;
+    fmt::print("{:<14} {:<44} {:>11.3e} {:>11.3e}  {}\n", name, what, difference, allowed, ok ? "ok" : "MISS");
+  }
+  void shown(const std::string& name, const std::string& what, double difference) {
+    fmt::print("{:<14} {:<44} {:>11.3e} {:>11}\n", name, what, difference, "-");
+  }
+  void miss(const std::string& name, const std::string& what) {
+    ++misses_;
+    fmt::print("{:<14} {:<44} {:>23}  MISS\n", name, what, "");
+  }
+  int misses() const { return misses_; }
+  int rows() const { return rows_; }
+
+ private:
+  int misses_ = 0, rows_ = 0;
+};
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = std::abs(double{a[i]} - double{b[i]});
+    if (!(d <= worst)) worst = d;  // lets NaN through
+  }
+  return worst;
+}
+
+double norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += double{value} * value;
+  return std::sqrt(sum);
+}
+
+// A model with its weights, ready to run one case.
+struct Bench {
+  Bench(const JobConfig& config, const SessionOptions& options)
+      : session(config, options),
+        freezing(freeze(session.model->description(), {})),
+        store(session.model->description(), freezing, *session.device, compute_dtype(config)),
+        runner(*session.model, store, freezing, session.parallel, *session.device, LF_RECOMPUTE_NONE) {
+    WeightSource(config, session.model->description()).fill(store, config.job.seed);
+  }
+  RunResult run(const MicroBatch& batch, bool outputs) {
+    runner.begin_step();
+    store.zero_gradients();
+    return runner.run(batch, 0, RunOptions{.outputs = outputs, .loss_scale = 1 / batch.loss_weight});
+  }
+  Session session;
+  Freezing freezing;
+  ParameterStore store;
+  Runner runner;
+};
+
+std::vector<int64_t> source_rows(const MicroBatch& batch) {
+  for (const lf_named_tensor& column : batch.columns)
+    if (sdk::view(column.name) == "source_row") {
+      const auto* rows = static_cast<const int64_t*>(column.tensor.data);
+      return {rows, rows + sdk::element_count(column.tensor)};
+    }
+  fail(Exit::kBug, "collate made no column source_row for a sample of fields");
+}
+
+// Outputs row by row back in the shape of the case's inputs.
+Array scatter(const Array& packed, const std::vector<int64_t>& rows, const std::vector<int64_t>& shape) {
+  Array full{shape, std::vector<float>(static_cast<size_t>(whole(shape).elements()))};
+  const size_t columns = packed.values.size() / std::max<size_t>(rows.size(), 1);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t to = static_cast<size_t>(rows[i]) * columns;
+    if (to + columns > full.values.size()) fail(Exit::kBug, "source_row {} lies outside the case's rows", rows[i]);
+    std::copy_n(packed.values.begin() + static_cast<std::ptrdiff_t>(i * columns), columns,
+                full.values.begin() + static_cast<std::ptrdiff_t>(to));
+  }
+  return full;
+}
+
+void compare_gradients(Table& table, const std::string& name, const Arrays& ours, const Arrays& expected, bool bf16) {
+  double square = 0, square_difference = 0;
+  for (const auto& [key, array] : expected)
+    if (key.starts_with("grad.")) square += std::pow(norm(array.values), 2);
+  const double global = std::sqrt(square);
+  double worst = 0;
+  std::string worst_name = "none";
+  size_t compared = 0;
+  for (const auto& [key, array] : expected) {
+    if (!key.starts_with("grad.")) continue;
+    const auto found = ours.find(key.substr(5));
+    if (found == ours.end()) {
+      table.miss(name, key + " has no gradient here");
+      continue;
+    }
+    ++compared;
+    if (found->second.shape != array.shape) {
+      table.miss(name, key + " has another shape");
+      continue;
+    }
+    double top = 0;
+    for (const float value : array.values) top = std::max(top, std::abs(double{value}));
+    const double difference = largest_difference(found->second.values, array.values);
+    const double share = difference / (1e-4 * top + 1e-6 * global);
+    for (size_t i = 0; i < array.values.size(); ++i)
+      square_difference += std::pow(double{found->second.values[i]} - double{array.values[i]}, 2);
+    if (!(share <= worst)) {
+      worst = share;
+      worst_name = key.substr(5);
+    }
+  }
+  for (const auto& [key, array] : ours)
+    if (!expected.contains("grad." + key)) table.miss(name, "grad." + key + " is not in the reference");
+  if (compared == 0) return;
+  if (bf16)
+    table.row(name, fmt::format("{} gradients together, of their norm", compared),
+              std::sqrt(square_difference) / global, 0.1);
+  else
+    table.row(name, fmt::format("{} gradients, worst {}", compared, worst_name), worst, 1);
+}
+
+// Five updates as the reference made them (meta.json says how); loss and gradient norm before each.
+void compare_trajectory(Table& table, const std::string& name, Bench& bench, const MicroBatch& batch,
+                        const Arrays& expected, const json& how) {
+  OptimizerInputs inputs;
+  inputs.settings.learning_rate = how.at("lr");
+  inputs.settings.beta1 = how.at("betas").at(0);
+  inputs.settings.beta2 = how.at("betas").at(1);
+  inputs.settings.epsilon = how.at("eps");
+  inputs.settings.weight_decay = how.at("weight_decay");
+  inputs.settings.clip_norm = how.at("clip_grad_norm");
+  inputs.master = bench.store.master();
+  inputs.gradients = bench.store.gradients();
+  inputs.compute_bf16 = bench.store.compute_bf16();
+  for (const ParameterSlot& slot : bench.store.slots())
+    if (slot.trained)
+      inputs.parameters.push_back({bench.store.description().parameters[slot.parameter].name, slot.offset,
+                                   slot.elements, static_cast<uint32_t>(slot.unit), true, 1});
+  AdamW optimizer(inputs);
+  const Array& losses = expected.at("adamw.loss");
+  const Array& norms = expected.at("adamw.grad_norm");
+  double worst_loss = 0, worst_norm = 0;
+  for (size_t step = 0; step < losses.values.size(); ++step) {
+    const RunResult result = bench.run(batch, false);
+    const double loss = result.loss_sum / batch.loss_weight;
+    const StepStats stats = optimizer.step(inputs.settings.learning_rate, loss, bench.runner.units_with_gradient());
+    worst_loss = std::max(worst_loss, std::abs(loss / double{losses.values[step]} - 1));
+    worst_norm = std::max(worst_norm, std::abs(stats.grad_norm / double{norms.values[step]} - 1));
+  }
+  table.row(name, fmt::format("loss over {} AdamW steps, relative", losses.values.size()), worst_loss, 2e-4);
+  table.row(name, fmt::format("gradient norm over {} AdamW steps", losses.values.size()), worst_norm, 2e-4);
+}
+
+void run_case(Table& table, const Settings& settings, const JobConfig& config, const std::string& name,
+              const json& meta) {
+  const std::filesystem::path folder = settings.directory / name;
+  std::optional<Arrays> expected;
+  if (std::filesystem::exists(folder / "expected.safetensors")) expected = read_arrays(folder / "expected.safetensors");
+  SessionOptions session;
+  session.model_config = text_of(settings.directory / settings.config);
+  json losses = json::array();
+  if (expected)
+    for (const auto& [key, array] : *expected)
+      if (key.ends_with("_loss") && key != "token_loss") losses.push_back(key);
+  session.losses_json = losses.dump();
+
+  Bench bench(config, session);
+  const Fields fields(folder / "inputs.safetensors");
+  const MicroBatch batch = collate_fields(*bench.session.model, fields);
+  RunResult result = bench.run(batch, true);
+
+  Arrays actual;
+  const std::vector<int64_t> rows = source_rows(batch);
+  for (lf_named_tensor& output : result.outputs) {
+    const std::string key(sdk::view(output.name));
+    Array packed = to_array(output.tensor);
+    sdk::release(output.tensor);
+    const bool placed = expected && expected->contains(key);
+    actual[key] = placed ? scatter(packed, rows, expected->at(key).shape) : std::move(packed);
+  }
+  const auto scalar = [](double value) { return Array{{}, {static_cast<float>(value)}}; };
+  actual["loss"] = scalar(result.loss_sum / result.loss_weight);
+  actual["loss_sum"] = scalar(result.loss_sum);
+  actual["loss_count"] = scalar(result.loss_weight);
+  const Arrays gradients = gradients_by_file_tensor(bench.store, bench.runner.units_with_gradient());
+  for (const auto& [key, array] : gradients) actual["grad." + key] = array;
+  const std::filesystem::path out = settings.out.empty() ? folder : settings.out / name;
+  std::filesystem::create_directories(out);
+  write_arrays(actual, out / "actual.safetensors");
+  if (!expected) {
+    fmt::print("{:<14} no expected.safetensors; loss {:.6f} over {} tokens, {}\n", name, actual["loss"].values[0],
+               result.loss_weight, (out / "actual.safetensors").string());
+    return;
+  }
+
+  for (const Output& output : bench.session.model->description().outputs) {
+    if (!expected->contains(output.name)) continue;
+    const double difference = largest_difference(actual.at(output.name).values, expected->at(output.name).values);
+    if (settings.bf16())
+      table.shown(name, output.name, difference);
+    else
+      table.row(name, output.name, difference, 2e-5);
+  }
+  table.row(name, "loss_count", std::abs(actual["loss_count"].values[0] - expected->at("loss_count").values[0]), 0);
+  const double loss = double{expected->at("loss").values[0]};
+  table.row(name, "loss", std::abs(actual["loss"].values[0] - loss), settings.bf16() ? 2e-2 * std::abs(loss) : 1e-5);
+  compare_gradients(table, name, gradients, *expected, settings.bf16());
+  if (expected->contains("adamw.loss") && !settings.bf16())
+    compare_trajectory(table, name, bench, batch, *expected, meta.at("cases").at(name).at("adamw"));
+}
+
+// The model plugin whose manifest names the model_type, unless --family did.
+std::string family_for(const Settings& settings, const std::vector<std::filesystem::path>& plugin_dirs) {
+  if (!settings.family.empty()) return settings.family;
+  std::vector<std::string> families;
+  for (const Candidate& candidate : list_plugins(plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD}))
+    if (candidate.manifest && !candidate.refusal && candidate.manifest->kind == PluginKind::kModel)
+      families.push_back(candidate.manifest->id);
+  if (families.size() == 1) return families.front();
+  fail(Exit::kUsage, "lfrun parity: {} model plugins are installed; say which by --family ID", families.size());
+}
+
+}  // namespace
+
+int run_parity(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
+  const Settings settings = parse(arguments);
+  JobConfig config;
+  config.plugin_dirs = plugin_dirs;
+  config.model.family = family_for(settings, plugin_dirs);
+  config.model.path = settings.directory;
+  config.device.name = settings.device;
+  config.precision.compute = settings.dtype;
+  json meta;
+  if (std::filesystem::exists(settings.directory / "meta.json"))
+    meta = json::parse(text_of(settings.directory / "meta.json"));
+  Table table;
+  for (const std::string& name : settings.cases.empty() ? case_names(settings.directory) : settings.cases)
+    run_case(table, settings, config, name, meta);
+  fmt::print("{} of {} comparisons hold\n", table.rows() - std::min(table.misses(), table.rows()), table.rows());
+  return static_cast<int>(table.misses() == 0 ? Exit::kDone : Exit::kMismatch);
+}
+
+}  // namespace lf

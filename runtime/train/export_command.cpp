@@ -1,0 +1,69 @@
+#include "train/export_command.h"
+
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "core/error.h"
+#include "train/session.h"
+#include "train/weights.h"
+
+namespace lf {
+namespace {
+
+struct Request {
+  std::filesystem::path checkpoint, out;
+  std::string dtype = "source";
+};
+
+Request parse(std::span<const std::string> arguments) {
+  Request request;
+  std::vector<std::string> words;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--dtype" && i + 1 < arguments.size())
+      request.dtype = arguments[++i];
+    else
+      words.push_back(arguments[i]);
+  }
+  if (words.size() != 2 || words[0].starts_with("-") || words[1].starts_with("-"))
+    fail(Exit::kUsage, "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16]");
+  if (request.dtype != "source" && request.dtype != "fp32" && request.dtype != "bf16")
+    fail(Exit::kUsage, "lfrun export: --dtype is source, fp32 or bf16, got {}", request.dtype);
+  request.checkpoint = std::filesystem::absolute(words[0]).lexically_normal();
+  request.out = std::filesystem::absolute(words[1]).lexically_normal();
+  if (std::filesystem::exists(request.out))
+    fail(Exit::kCannotCreate, "{}: exists already; name a folder that does not", request.out.string());
+  return request;
+}
+
+Checkpoint open_checkpoint(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path / "manifest.json")) return Checkpoint::open(path, Verify::kHashes);
+  const std::filesystem::path folder = std::filesystem::exists(path / "ckpt") ? path / "ckpt" : path;
+  ResumePoint point = find_resume_point(folder, Verify::kHashes);
+  if (!point.checkpoint)
+    fail(Exit::kInputMissing, "{}: no checkpoint there; name a step-... folder or a run directory", path.string());
+  return std::move(*point.checkpoint);
+}
+
+}  // namespace
+
+int run_export(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
+  const Request request = parse(arguments);
+  const Checkpoint checkpoint = open_checkpoint(request.checkpoint);
+  const std::filesystem::path run = checkpoint.path().parent_path().parent_path();
+  JobConfig config = load_job(run / "config.toml", {"device.name=\"cpu\"", "precision.compute=\"fp32\""});
+  config.plugin_dirs = plugin_dirs;
+  const Session session(config, SessionOptions{});
+  const Description& description = session.model->description();
+  const ParameterStore store(description, freeze(description, config.model.freeze), *session.device, LF_DTYPE_F32);
+  const WeightSource source(config, description);
+  source.fill(store, config.job.seed);
+  for (const ParameterSlot& slot : store.slots()) {
+    const ParameterInfo& parameter = description.parameters[slot.parameter];
+    if (slot.trained)
+      checkpoint.read(parameter.name, parameter.shape, DType::kF32, store.master().data() + slot.offset);
+  }
+  source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), request.out);
+  fmt::print("{}: step {}\n", request.out.string(), checkpoint.state().step);
+  return static_cast<int>(Exit::kDone);
+}
+
+}  // namespace lf

@@ -1,0 +1,15 @@
+// `lfrun export CHECKPOINT OUT`: a directory that transformers opens, from a checkpoint of a run.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lf {
+
+// Arguments: CHECKPOINT (a step-... folder, or the run directory: its newest complete one), OUT (must not exist), and
+// optionally --dtype source|fp32|bf16. The job is the one that the run recorded in config.toml. Returns kDone.
+int run_export(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs);
+
+}  // namespace lf

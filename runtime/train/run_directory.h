@@ -1,0 +1,32 @@
+// The directory of a run: one run at a time, what it was started with, its logs.
+//
+//   config.toml env.json log/ metrics.jsonl tb/ status.json curves.svg ckpt/ model/
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "checkpoint/run_lock.h"
+#include "config/config.h"
+#include "train/session.h"
+
+namespace lf {
+
+class RunDirectory {
+ public:
+  // Rank 0 makes and locks it, and opens its log; the others open theirs. `own`: this rank leads.
+  RunDirectory(const std::filesystem::path& path, int rank, bool terminal);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / "ckpt"; }
+  std::filesystem::path model() const { return path_ / "model"; }
+  // Rank 0: the resolved job, and versions, plugins and devices that the run is made with.
+  void record(const ResolvedJob& job, const Session& session, int world_size) const;
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<RunLock> lock_;
+};
+
+}  // namespace lf

@@ -1,0 +1,64 @@
+// What every command that touches a model opens first: the job's plugins, its device, its model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/job.h"
+#include "core/host.h"
+#include "data/media/media_reader.h"
+#include "model/description.h"
+#include "model/device.h"
+#include "model/runner.h"
+#include "plugins/plugins.h"
+
+namespace lf {
+
+// A balancer plugin's policy, made from [balance] options.
+class BalancePolicy {
+ public:
+  BalancePolicy(const lf_balancer_api* api, const std::string& id, const lf_host* host,
+                const std::string& options_json);
+  ~BalancePolicy();
+  BalancePolicy(const BalancePolicy&) = delete;
+  BalancePolicy& operator=(const BalancePolicy&) = delete;
+  const lf_balancer_api* api() const { return api_; }
+  lf_balancer handle() const { return handle_; }
+
+ private:
+  const lf_balancer_api* api_;
+  lf_balancer handle_ = nullptr;
+};
+
+struct SessionOptions {
+  int local_rank = 0;
+  bool open_device = true;    // false: describe only, `device` is then null
+  bool probe_plugins = true;  // false in workers: the launcher has probed what they load
+  std::string model_config;   // text of config.json; empty: from the job's model.path or model.config
+  std::string losses_json;    // JSON list of loss terms wanted (parity); empty: the family's own choice
+};
+
+// Members are in the order in which they depend on one another; destruction runs backwards.
+struct Session {
+  // The device is known to LibTorch before this returns; no operator of LibTorch runs before. Throws kConfig,
+  // kUnavailable.
+  Session(const JobConfig& config, const SessionOptions& options);
+
+  const JobConfig& config;
+  std::string model_config;  // text of config.json
+  MediaReader media;
+  Host host;
+  ParallelHost parallel;
+  PluginSet plugins;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<BalancePolicy> policy;
+};
+
+// The folder whose tokenizer and processor files belong to the model: model.tokenizer, else model.path; empty: none.
+std::filesystem::path tokenizer_folder(const JobConfig& config);
+
+// LF_DTYPE_ of [precision] compute.
+int32_t compute_dtype(const JobConfig& config);
+
+}  // namespace lf

@@ -1,0 +1,38 @@
+#include "train/step_sums.h"
+
+#include <cstring>
+
+#include "core/error.h"
+
+namespace lf {
+
+StepSums exchange_sums(Exchange& exchange, const std::vector<RunResult>& own, size_t n_aux, bool stop,
+                       double compute_seconds) {
+  std::vector<double> mine{stop ? 1.0 : 0.0, compute_seconds};
+  for (const RunResult& result : own) {
+    mine.push_back(result.loss_sum);
+    mine.push_back(result.loss_weight);
+    for (size_t k = 0; k < n_aux; ++k) mine.push_back(k < result.aux.size() ? result.aux[k] : 0);
+  }
+  std::string bytes(mine.size() * sizeof(double), '\0');
+  std::memcpy(bytes.data(), mine.data(), bytes.size());
+
+  StepSums sums;
+  sums.aux.assign(n_aux, 0);
+  for (const std::string& theirs : exchange.all_gather(bytes)) {
+    std::vector<double> values(theirs.size() / sizeof(double));
+    std::memcpy(values.data(), theirs.data(), values.size() * sizeof(double));
+    if (values.size() < 2 || (values.size() - 2) % (2 + n_aux) != 0)
+      fail(Exit::kBug, "a rank's step sums hold {} numbers", values.size());
+    sums.stop |= values[0] != 0;
+    sums.compute_seconds.push_back(values[1]);
+    for (size_t at = 2; at < values.size(); at += 2 + n_aux) {
+      sums.loss_sum += values[at];
+      sums.loss_weight += values[at + 1];
+      for (size_t k = 0; k < n_aux; ++k) sums.aux[k] += values[at + 2 + k];
+    }
+  }
+  return sums;
+}
+
+}  // namespace lf

@@ -1,0 +1,367 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "load/estimate.h"
+#include "optimizer/learning_rate.h"
+#include "train/meeting.h"
+#include "train/resident_memory.h"
+
+namespace lf {
+namespace {
+
+constexpr uint64_t kEstimateSamples = 4096;  // features looked at to count the steps of epochs
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+int recompute_level(const std::string& word) {
+  return word == "whole" ? LF_RECOMPUTE_WHOLE : word == "inner" ? LF_RECOMPUTE_INNER : LF_RECOMPUTE_NONE;
+}
+
+// Units as backward completes them: the last of the last component first.
+std::vector<GradientUnit> backward_units(const ParameterStore& store) {
+  std::vector<GradientUnit> units;
+  for (const UnitRange& range : store.units()) units.push_back({0, range.begin, range.end - range.begin});
+  std::reverse(units.begin(), units.end());
+  return units;
+}
+
+AdamW make_optimizer(const JobConfig& config, const ParameterStore& store, int threads) {
+  OptimizerInputs inputs;
+  inputs.settings = config.optimizer;
+  inputs.master = store.master();
+  inputs.gradients = store.gradients();
+  inputs.compute_bf16 = store.compute_bf16();
+  inputs.threads = threads;
+  for (const ParameterSlot& slot : store.slots()) {
+    if (!slot.trained) continue;
+    const ParameterInfo& parameter = store.description().parameters[slot.parameter];
+    const bool decay = config.optimizer.decay_all || (parameter.flags & LF_PARAM_NO_DECAY) == 0;
+    inputs.parameters.push_back(
+        {parameter.name, slot.offset, slot.elements, static_cast<uint32_t>(slot.unit), decay, 1});
+  }
+  return AdamW(std::move(inputs));
+}
+
+std::string describe_layout(const Description& description) {
+  std::string text;
+  for (const ParameterInfo& parameter : description.parameters)
+    text += fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape, "x"));
+  return text;
+}
+
+SessionOptions session_options(const TrainRequest& request) {
+  SessionOptions options;
+  options.local_rank = request.local_rank;
+  options.probe_plugins = !request.plugins_probed;
+  return options;
+}
+
+std::filesystem::path output_of(const TrainRequest& request, Exchange& control) {
+  if (!request.fresh) return request.job.config.job.output;
+  // Chosen once: another rank may already see the directory that rank 0 has made.
+  const std::string chosen = request.rank == 0 ? fresh_output(request.job.config.job.output).string() : std::string();
+  return control.all_gather(chosen)[0];
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
+    : request_(request),
+      config_(request.job.config),
+      control_(rendezvous.group("control")),
+      gradients_(rendezvous.group("gradients")),
+      loading_(rendezvous.group("loading")),
+      directory_(output_of(request, *control_), request.rank, request.terminal),
+      session_(config_, session_options(request)),
+      dataset_(config_.data),
+      freezing_(freeze(session_.model->description(), config_.model.freeze)),
+      store_(session_.model->description(), freezing_, *session_.device, compute_dtype(config_)),
+      source_(config_, session_.model->description()),
+      runner_(*session_.model, store_, freezing_, session_.parallel, *session_.device,
+              recompute_level(config_.memory.recompute)),
+      optimizer_(make_optimizer(config_, store_, request.threads)),
+      writer_(files_, alone_,
+              CheckpointOptions{.directory = directory_.checkpoints(),
+                                .keep = config_.checkpoint.keep,
+                                .stop_when_full = config_.checkpoint.on_full == "stop"}) {
+  const Description& description = session_.model->description();
+  require_agreement(*control_, "model", describe_layout(description));
+  require_agreement(*control_, "job", resumable_hash(config_, description));
+  begin();
+
+  LoaderInputs inputs;
+  inputs.config = &config_;
+  inputs.dataset = &dataset_;
+  inputs.api = session_.model->api();
+  inputs.model = session_.model->handle();
+  inputs.balancer = session_.policy->api();
+  inputs.policy = session_.policy->handle();
+  inputs.exchange = loading_.get();
+  inputs.first_step = finished_;
+  inputs.position = position_;
+  count_steps(inputs);
+  if (leads()) {
+    directory_.record(request_.job, session_, request_.world_size);
+    announce();
+  }
+
+  ReducerConfig reduction;
+  reduction.group = gradients_.get();
+  reduction.gradients = {store_.gradients()};
+  reduction.units = backward_units(store_);
+  reduction.bucket_bytes = config_.reduction.bucket_bytes;
+  reduction.mode = config_.reduction.mode == "fixed" ? ReductionMode::kFixed : ReductionMode::kFast;
+  reduction.threads = request.threads;
+  reducer_ = make_reducer(std::move(reduction));
+  runner_.on_unit_done = [this](size_t unit, uint64_t) {
+    reducer_->unit_done(static_cast<uint32_t>(store_.units().size() - 1 - unit));
+  };
+  const bool done = inputs.max_samples > 0 ? position_.samples_seen >= inputs.max_samples : finished_ >= total_steps_;
+  if (!done) loader_ = std::make_unique<Loader>(inputs);
+}
+
+// Where the run begins: its newest complete checkpoint, or the first step. Every rank reads for itself.
+void Trainer::begin() {
+  source_.fill(store_, config_.job.seed);
+  if (request_.fresh) return;
+  // Rank 0 checks every byte before the others read what it found.
+  std::optional<ResumePoint> found;
+  if (leads()) found = find_resume_point(directory_.checkpoints(), Verify::kHashes);
+  const std::string where =
+      control_->all_gather(found && found->checkpoint ? found->checkpoint->path().string() : std::string())[0];
+  if (found)
+    for (const std::string& skipped : found->skipped) log::warning("{}", skipped);
+  if (where.empty()) return;
+  if (!config_.checkpoint.resume)
+    fail(Exit::kConfig, "checkpoint.resume is false and {} is there: resume from it, or start over with --fresh",
+         where);
+  const Checkpoint checkpoint = leads() ? std::move(*found->checkpoint) : Checkpoint::open(where, Verify::kSizes);
+  const TrainerState& state = checkpoint.state();
+  if (state.config_hash != resumable_hash(config_, session_.model->description()))
+    fail(Exit::kConfig,
+         "{}: this job differs from the one that was saved in its model, data, seed, optimizer, schedule or precision; "
+         "{} holds what it was then. Undo the change, or start over with --fresh",
+         checkpoint.path().string(), (directory_.path() / "config.toml").string());
+  restore(checkpoint, store_, optimizer_);
+  session_.model->load_state(state.model_state);
+  optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
+  finished_ = saved_ = state.step;
+  updates_ = state.updates;
+  position_ = state.position;
+  if (leads()) log::info("resumed after step {} from {}", finished_, checkpoint.path().string());
+}
+
+void Trainer::count_steps(LoaderInputs& inputs) {
+  total_steps_ = config_.job.steps;
+  if (total_steps_ == 0) {
+    const double samples = config_.job.epochs * static_cast<double>(dataset_.size());
+    inputs.max_samples = std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(samples)));
+    LoaderInputs from_start = inputs;  // the schedule must not move when a run is resumed
+    from_start.first_step = 0;
+    from_start.position = {};
+    const StepEstimate estimate = estimate_steps(from_start, kEstimateSamples);
+    total_steps_ = std::max<int64_t>(estimate.steps, 1);
+    if (leads() && !estimate.exact)
+      log::info("{} epochs are about {} steps, by the first {} samples; the learning rate follows that number",
+                config_.job.epochs, total_steps_, estimate.samples_read);
+  }
+  // With epochs the loader ends the run, a few steps before or after the estimate.
+  inputs.last_step = inputs.max_samples == 0 ? total_steps_ : std::numeric_limits<int64_t>::max();
+}
+
+void Trainer::announce() const {
+  const Description& description = session_.model->description();
+  log::info("{}: {:.1f}M parameters, {:.1f}M trained, {} rank{} on {} ({}), {} thread{} each, {}", config_.job.name,
+            static_cast<double>(description.parameter_count()) / 1e6,
+            static_cast<double>(store_.trained_elements()) / 1e6, request_.world_size,
+            request_.world_size == 1 ? "" : "s", session_.device->id(), session_.device->info().name, request_.threads,
+            request_.threads == 1 ? "" : "s", config_.precision.compute);
+  log::info("{} samples, {} steps, results in {}", dataset_.size(), total_steps_, directory_.path().string());
+}
+
+Trainer::Step Trainer::train(StepWork work) {
+  const double begun = now();
+  runner_.begin_step();
+  reducer_->begin_step(
+      std::vector<int64_t>(static_cast<size_t>(request_.world_size), static_cast<int64_t>(work.micro_batches.size())));
+  const double scale = work.global_loss_weight > 0 ? 1 / work.global_loss_weight : 0;
+  std::vector<RunResult> results;
+  for (size_t k = 0; k < work.micro_batches.size(); ++k) {
+    const MicroBatch& batch = work.micro_batches[k];
+    results.push_back(batch.n_samples == 0 ? RunResult{} : runner_.run(batch, k, RunOptions{.loss_scale = scale}));
+    reducer_->leaf_done();
+  }
+  Step step;
+  step.sums = exchange_sums(*control_, results, session_.model->description().aux_names.size(),
+                            request_.stop_requested(), now() - begun);
+  step.reduced = reducer_->finish();
+  std::reverse(step.reduced.has_gradient.begin(), step.reduced.has_gradient.end());  // now as the store counts units
+  if (work.global_loss_weight > 0) {
+    const double rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, total_steps_, finished_);
+    step.stats = optimizer_.step(rate, step.sums.loss_sum / work.global_loss_weight, step.reduced.has_gradient);
+  } else {
+    if (leads()) log::warning("step {}: no supervised token on any rank, nothing was trained", finished_ + 1);
+    step.stats.skipped = true;
+  }
+  ++finished_;
+  updates_ += step.stats.skipped ? 0 : 1;
+  position_ = work.after;
+  step.work = std::move(work);
+  return step;
+}
+
+int Trainer::run() {
+  if (leads()) open_metrics();
+  started_ = last_save_ = now();
+  bool stopped = false, more = loader_ != nullptr;
+  for (double begun = now(); more && !stopped; begun = now()) {
+    const Step step = train(loader_->next());
+    if (leads()) report(step, now() - begun);
+    stopped = step.sums.stop;
+    more = !step.work.last;
+    if (more && (stopped || save_due())) save();
+  }
+  loader_.reset();
+  if (stopped && more) {
+    if (leads()) metrics_->finish("saved");
+    finish_saving();
+    if (leads()) log::info("asked to stop: saved after step {}; the same command goes on from there", finished_);
+    return static_cast<int>(Exit::kSavedRunAgain);
+  }
+  finish();
+  return static_cast<int>(Exit::kDone);
+}
+
+void Trainer::open_metrics() {
+  MetricsConfig config;
+  config.folder = directory_.path();
+  config.title = config_.job.name;
+  config.finished_steps = finished_;
+  config.start_unix_seconds = unix_now();
+  config.tensorboard = config_.metrics.tensorboard;
+  config.progress.terminal = request_.terminal;
+  config.progress.seconds = config_.metrics.seconds;
+  config.progress.colour = std::getenv("NO_COLOR") == nullptr;
+  metrics_.emplace(std::move(config));
+}
+
+// Floating-point operations of this rank's part of a step: forward, and backward where something is trained.
+double Trainer::step_flops(const StepWork& work) const {
+  const Description& description = session_.model->description();
+  double flops = 0;
+  for (const MicroBatch& batch : work.micro_batches)
+    for (uint32_t c = 0; c < description.components.size(); ++c) {
+      if (batch.atoms.empty() || batch.atoms[c] == 0) continue;
+      const bool frozen = freezing_.all_frozen(description.components[c]);
+      for (uint32_t unit = 0; unit < description.components[c].n_units; ++unit) {
+        const lf_cost cost = session_.model->cost(c, unit, batch.features[c]);
+        flops += cost.forward_flops + (frozen ? 0 : cost.input_flops + cost.weight_flops);
+      }
+    }
+  return flops;
+}
+
+void Trainer::report(const Step& step, double seconds) {
+  StepReport report;
+  report.step = finished_;
+  report.total_steps = total_steps_;
+  const double weight = step.work.global_loss_weight;
+  report.loss = weight > 0 ? step.sums.loss_sum / weight : std::numeric_limits<double>::quiet_NaN();
+  report.learning_rate = step.stats.learning_rate;
+  report.grad_norm = step.stats.grad_norm;
+  report.skipped = step.stats.skipped;
+  report.supervised_tokens = static_cast<int64_t>(weight);
+  report.tokens = step.work.global_rows;
+  report.samples = step.work.global_samples;
+  report.step_seconds = seconds;
+  const lf_device_info& device = session_.device->info();
+  const double peak = compute_dtype(config_) == LF_DTYPE_BF16 ? device.peak_flops_bf16 : device.peak_flops_fp32;
+  if (peak > 0) report.mfu = step_flops(step.work) / (seconds * peak);
+  const ResidentMemory memory = resident_memory();
+  report.memory_bytes = memory.now_bytes;
+  report.peak_memory_bytes = memory.peak_bytes;
+  if (device.torch_mode != LF_TORCH_BUILT_IN) {
+    const lf_memory_stats stats = session_.device->memory_stats();
+    report.memory_bytes = static_cast<int64_t>(stats.allocated_bytes);
+    report.peak_memory_bytes = static_cast<int64_t>(stats.peak_bytes);
+  }
+  report.data_wait_seconds = step.work.wait_seconds;
+  report.reduction_exposed_seconds = step.reduced.exposed_seconds;
+  report.unix_seconds = unix_now();
+  report.elapsed_seconds = now() - started_;
+  const std::vector<std::string>& names = session_.model->description().aux_names;
+  for (size_t k = 0; k < names.size(); ++k)
+    report.aux.emplace_back(names[k], weight > 0 ? step.sums.aux[k] / weight : 0);
+  metrics_->write(std::move(report));
+}
+
+// By steps on every rank alike; by minutes on rank 0, which alone writes.
+bool Trainer::save_due() const {
+  const CheckpointSection& wanted = config_.checkpoint;
+  if (wanted.every_steps > 0 && finished_ % wanted.every_steps == 0) return true;
+  return wanted.every_minutes > 0 && now() - last_save_ >= wanted.every_minutes * 60;
+}
+
+void Trainer::save() {
+  last_save_ = now();
+  saved_ = finished_;
+  if (!leads()) return;  // replicated: rank 0 has all of it
+  TrainerState state;
+  state.step = finished_;
+  state.updates = updates_;
+  state.skipped_in_a_row = optimizer_.skipped_in_row();
+  state.seed = config_.job.seed;
+  state.position = position_;
+  state.config_hash = resumable_hash(config_, session_.model->description());
+  state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
+  state.model_state = session_.model->save_state();
+  writer_.save(state, state_tensors(store_, optimizer_));
+}
+
+void Trainer::finish_saving() {
+  if (!leads()) return;
+  if (const std::optional<SaveReport> report = writer_.wait(); report && report->outcome != SaveReport::Outcome::kSaved)
+    fail(Exit::kIo, "the last checkpoint could not be written: {}", report->reason);
+}
+
+void Trainer::finish() {
+  if (saved_ != finished_) save();
+  finish_saving();
+  if (leads()) {
+    metrics_->finish("done");
+    log::info("trained {} steps; checkpoint in {}", finished_, directory_.checkpoints().string());
+    if (config_.checkpoint.export_model) {
+      source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
+                           directory_.model());
+      log::info("model directory: {}", directory_.model().string());
+      log::info(
+          "open it with: python -c \"from transformers import AutoModelForImageTextToText as M; "
+          "M.from_pretrained('{}')\"",
+          directory_.model().string());
+    }
+  }
+  control_->barrier();
+}
+
+int run_training(const TrainRequest& request) {
+  const std::unique_ptr<Rendezvous> rendezvous = meet(request);
+  try {
+    return Trainer(request, *rendezvous).run();
+  } catch (const std::exception& error) {
+    rendezvous->announce_failure(fmt::format("rank {}: {}", request.rank, error.what()));
+    throw;
+  }
+}
+
+}  // namespace lf

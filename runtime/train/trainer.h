@@ -1,0 +1,75 @@
+// One run on one rank: everything set up in the order of its dependences, then step after step.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/rendezvous.h"
+#include "data/dataset.h"
+#include "load/load.h"
+#include "metrics/metrics.h"
+#include "model/runner.h"
+#include "optimizer/adamw.h"
+#include "reduction/reduction.h"
+#include "train/run_directory.h"
+#include "train/saving.h"
+#include "train/session.h"
+#include "train/step_sums.h"
+#include "train/train.h"
+#include "train/weights.h"
+
+namespace lf {
+
+class Trainer {
+ public:
+  // Both outlive the trainer.
+  Trainer(const TrainRequest& request, Rendezvous& rendezvous);
+  int run();  // once; see run_training
+
+ private:
+  struct Step {
+    StepWork work;
+    StepSums sums;
+    ReducedStep reduced;
+    StepStats stats;
+  };
+  void begin();
+  void count_steps(LoaderInputs& inputs);
+  void announce() const;
+  void open_metrics();
+  Step train(StepWork work);
+  void report(const Step& step, double seconds);
+  double step_flops(const StepWork& work) const;
+  bool save_due() const;
+  void save();
+  void finish_saving();
+  void finish();
+
+  bool leads() const { return request_.rank == 0; }
+
+  const TrainRequest& request_;
+  const JobConfig& config_;
+  std::unique_ptr<Group> control_, gradients_, loading_;
+  RunDirectory directory_;
+  Session session_;
+  Dataset dataset_;
+  Freezing freezing_;
+  ParameterStore store_;
+  WeightSource source_;
+  Runner runner_;
+  AdamW optimizer_;
+  PosixFileSystem files_;
+  LocalExchange alone_;  // data parallel: rank 0 holds, and writes, all of the state
+  CheckpointWriter writer_;
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Loader> loader_;  // none: nothing is left to do
+  std::optional<Metrics> metrics_;  // rank 0
+
+  int64_t total_steps_ = 0;
+  int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps
+  DataPosition position_;
+  double started_ = 0, last_save_ = 0;
+};
+
+}  // namespace lf

@@ -1,0 +1,79 @@
+#include "train/weights.h"
+
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+#include "core/log.h"
+
+namespace lf {
+namespace {
+
+// Tensors that published checkpoints carry and no parameter stands behind.
+const std::vector<std::string> kIgnored = {"*.rotary_emb.inv_freq"};
+
+std::optional<DType> wanted_dtype(const std::string& word) {
+  if (word == "fp32") return DType::kF32;
+  if (word == "bf16") return DType::kBf16;
+  return std::nullopt;
+}
+
+std::vector<std::byte> stored_values(const LoadPlan& plan, size_t parameter) {
+  const DType dtype = plan.stored_dtype(parameter);
+  std::vector<std::byte> bytes(static_cast<size_t>(element_count(plan.table()[parameter]) * dtype_bytes(dtype)));
+  plan.load(parameter, dtype, bytes.data());
+  return bytes;
+}
+
+}  // namespace
+
+WeightSource::WeightSource(const JobConfig& config, const Description& description) {
+  if (config.model.path.empty()) return;
+  directory_ = std::make_unique<ModelDirectory>(ModelDirectory::open(config.model.path));
+  plan_ = std::make_unique<LoadPlan>(*directory_, description.parameters, kIgnored);
+}
+
+void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
+  std::vector<float> values;
+  for (const ParameterSlot& slot : store.slots()) {
+    const ParameterInfo& parameter = store.description().parameters[slot.parameter];
+    values.resize(static_cast<size_t>(slot.elements));
+    if (plan_)
+      plan_->load(slot.parameter, DType::kF32, values.data());
+    else
+      initialise(parameter, seed, kAlone, whole(parameter.shape), DType::kF32, values.data());
+    store.set_values(slot, values);
+  }
+}
+
+void WeightSource::export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
+                                const std::filesystem::path& tokenizer, const std::filesystem::path& target) const {
+  PosixFileSystem files;
+  const std::vector<ParameterInfo>& table = store.description().parameters;
+  ModelExport out = [&] {
+    if (plan_) return ModelExport::over_source(files, *plan_, target, wanted_dtype(dtype));
+    ModelExport::Scratch request;
+    request.table = table;
+    request.dtype = wanted_dtype(dtype).value_or(store.dtype() == LF_DTYPE_F32 ? DType::kF32 : DType::kBf16);
+    request.config = model_config;
+    request.tokenizer = tokenizer;
+    return ModelExport::from_scratch(files, std::move(request), target);
+  }();
+  out.create();
+  for (const ParameterSlot& slot : store.slots()) {
+    const ParameterInfo& parameter = table[slot.parameter];
+    if (!slot.trained && plan_ && plan_->stored_dtype(slot.parameter) != DType::kF8E4M3) {
+      const std::vector<std::byte> bytes = stored_values(*plan_, slot.parameter);
+      out.write(slot.parameter, kAlone, whole(parameter.shape), plan_->stored_dtype(slot.parameter), bytes.data());
+    } else {
+      const std::vector<float> values = store.values_f32(slot);
+      out.write(slot.parameter, kAlone, whole(parameter.shape), DType::kF32, values.data());
+    }
+  }
+  out.publish(out.written_bytes());
+  for (const std::string& file : out.left_out())
+    log::warning("{} of {} is not carried over to {}: it holds the weights before training", file,
+                 directory_->path().string(), target.string());
+}
+
+}  // namespace lf

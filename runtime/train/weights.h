@@ -1,0 +1,36 @@
+// How a run's parameters begin, and how they end up as a model directory.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "config/job.h"
+#include "model/parameter_store.h"
+#include "weights/weights.h"
+
+namespace lf {
+
+// The model directory that a job starts from; empty for random initialisation.
+class WeightSource {
+ public:
+  // Opens model.path, if the job has one, and checks that every parameter and every tensor has its other half.
+  WeightSource(const JobConfig& config, const Description& description);
+
+  // Fills the store: from the directory, or at random by (seed, parameter name).
+  void fill(const ParameterStore& store, uint64_t seed) const;
+
+  // Writes `target`, a directory that transformers opens, complete or not at all. A directory that the job started from
+  // is written over again in its own layout; parameters that were frozen keep their very bytes. dtype: "source", "fp32"
+  // or "bf16"; without a source, "source" is f32 where the job computes in f32, else bf16.
+  void export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
+                    const std::filesystem::path& tokenizer, const std::filesystem::path& target) const;
+
+  const LoadPlan* plan() const { return plan_.get(); }
+
+ private:
+  std::unique_ptr<ModelDirectory> directory_;
+  std::unique_ptr<LoadPlan> plan_;
+};
+
+}  // namespace lf

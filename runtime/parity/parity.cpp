@@ -232,6 +232,7 @@ void run_case(Table& table, const Settings& settings, const JobConfig& config, c
     for (const auto& [key, array] : *expected)
       if (key.ends_with("_loss") && key != "token_loss") losses.push_back(key);
   session.losses_json = losses.dump();
+  session.open_policy = false;
 
   Bench bench(config, session);
   const Fields fields(folder / "inputs.safetensors");

@@ -51,7 +51,9 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
   const std::filesystem::path run = checkpoint.path().parent_path().parent_path();
   JobConfig config = load_job(run / "config.toml", {"device.name=\"cpu\"", "precision.compute=\"fp32\""});
   config.plugin_dirs = plugin_dirs;
-  const Session session(config, SessionOptions{});
+  SessionOptions options;
+  options.open_policy = false;
+  const Session session(config, options);
   const Description& description = session.model->description();
   const ParameterStore store(description, freeze(description, config.model.freeze), *session.device, LF_DTYPE_F32);
   const WeightSource source(config, description);

@@ -89,14 +89,15 @@ BalancePolicy::~BalancePolicy() {
 Session::Session(const JobConfig& job, const SessionOptions& options)
     : config(job),
       model_config(options.model_config.empty() ? config_text(job) : options.model_config),
-      media(job.data.media_root, job.data.max_decoded_pixels),
+      media(job.data.media_root.empty() ? std::filesystem::current_path() : job.data.media_root,
+            job.data.max_decoded_pixels),
       parallel(host),
       plugins(job.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD}, options.probe_plugins) {
   media.offer_to(host);
   host.answer_options([&job](std::string_view name) { return option_json(job, name).value_or(""); });
   if (options.open_device) device = open_device(job, plugins, host, options.local_rank);
   model = open_model(job, plugins, host, model_request(job, model_config, options.losses_json));
-  policy = open_policy(job, plugins, host);
+  if (options.open_policy) policy = open_policy(job, plugins, host);
 }
 
 std::filesystem::path tokenizer_folder(const JobConfig& config) {

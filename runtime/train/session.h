@@ -32,6 +32,7 @@ class BalancePolicy {
 
 struct SessionOptions {
   int local_rank = 0;
+  bool open_policy = true;    // false: nothing is balanced, `policy` is then null
   bool open_device = true;    // false: describe only, `device` is then null
   bool probe_plugins = true;  // false in workers: the launcher has probed what they load
   std::string model_config;   // text of config.json; empty: from the job's model.path or model.config

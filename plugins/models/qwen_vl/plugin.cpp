@@ -11,6 +11,7 @@
 #include "lf/plugin_api/model.h"
 #include "qwen_vl/description.h"
 #include "qwen_vl/family.h"
+#include "qwen_vl/processor/processor.h"
 #include "qwen_vl/stage.h"
 
 #define LF_QWEN_VL_VERSION "0.1.0"
@@ -18,16 +19,26 @@ LF_PLUGIN_MANIFEST("{\"abi\":\"0.1\",\"kind\":\"model\",\"id\":\"qwen_vl\",\"ver
                    "\",\"interfaces\":[\"lf.model/1\"],\"torch\":\"" LF_TORCH_BUILD "\"}");
 
 struct lf_model_s {
+  lf_model_s(const lf_host* lent, lf::qwen_vl::QwenVlConfig config, const lf::qwen_vl::Options& options,
+             std::string_view create_json)
+      : host(lent),
+        family(lf::qwen_vl::compose(config, options)),
+        description(family),
+        processor(lent, config, create_json) {}
+
   const lf_host* host;
   lf::qwen_vl::QwenVl family;
   lf::qwen_vl::Description description;
   lf::qwen_vl::ModelState state;
+  lf::qwen_vl::QwenVlProcessor processor;
 };
 
 namespace lf::qwen_vl {
 namespace {
 
 using nlohmann::json;
+
+constexpr int64_t kCostValueBytes = 2;  // activations in bf16, the usual compute type
 
 // Fills up to cap, counts all.
 template <typename T>
@@ -45,9 +56,12 @@ int32_t create(const lf_host* host, lf_str config_json, lf_model* out, lf_err* e
       host->log(host, LF_LOG_WARNING, sdk::str(text));
     }
     const json model_table = root.value("options", json::object());
-    const Options options = parse_options(model_table.value("options", json::object()).dump(), config);
-    QwenVl family = compose(std::move(config), options);
-    *out = std::unique_ptr<lf_model_s>(new lf_model_s{host, family, Description(family), {}}).release();
+    json wanted = model_table.value("options", json::object());
+    // A reference that states its balance loss pools it over the batch.
+    for (const json& loss : root.value("losses", json::array()))
+      if (loss == "aux_loss" && !wanted.contains("router_aux_loss")) wanted["router_aux_loss"] = "batch";
+    const Options options = parse_options(wanted.dump(), config);
+    *out = std::make_unique<lf_model_s>(host, std::move(config), options, sdk::view(config_json)).release();
   });
 }
 
@@ -86,6 +100,29 @@ int32_t outputs(lf_model model, lf_port* out, uint32_t cap, uint32_t* n, lf_err*
 
 int32_t aux_names(lf_model model, lf_sink names, lf_err* err) {
   return sdk::guard(err, [&] { sdk::put(names, model->description.aux_names()); });
+}
+
+int32_t features(lf_model model, const lf_sample* sample, uint32_t* n_atoms, lf_sink doubles, lf_err* err) {
+  return sdk::guard(err, [&] {
+    const Features made = model->processor.features(*sample);
+    n_atoms[0] = made.vision_atoms();
+    n_atoms[1] = made.language_atoms();
+    sdk::put(doubles, made.vision.data(), made.vision.size() * sizeof(double));
+    sdk::put(doubles, made.language.data(), made.language.size() * sizeof(double));
+  });
+}
+
+int32_t cost(lf_model model, uint32_t component, uint32_t unit, const double* atoms, uint64_t n, lf_cost* out,
+             lf_err* err) {
+  return sdk::guard(err, [&] {
+    const uint64_t width = component == 0 ? std::size(kVisionFeatures) : std::size(kLanguageFeatures);
+    *out = cost_of(model->family.config, component, unit, {atoms, n * width}, kCostValueBytes);
+  });
+}
+
+int32_t collate(lf_model model, const lf_sample* const* samples, uint32_t n, lf_named_tensor* columns, uint32_t cap,
+                uint32_t* n_columns, lf_err* err) {
+  return sdk::guard(err, [&] { *n_columns = model->processor.collate({samples, n}).give({columns, cap}); });
 }
 
 Stage& stage_of(lf_stage stage) { return *reinterpret_cast<Stage*>(stage); }
@@ -132,6 +169,9 @@ lf_model_api make_table() noexcept {
   table.param = param;
   table.part = part;
   table.feature_names = feature_names;
+  table.features = features;
+  table.cost = cost;
+  table.collate = collate;
   table.outputs = outputs;
   table.aux_names = aux_names;
   table.stage_new = stage_new;

@@ -174,7 +174,8 @@ typedef struct lf_model_api {
   uint64_t abilities; /* LF_MODEL_... */
 
   /* config_json: {"config": the Hugging Face config.json, "path": model folder or null, "tokenizer": folder or null,
-   * "options": [model] of the job, "data": [data] of the job, "seed": N}. Description only: no weights are read, no
+   * "options": [model] of the job, "data": [data] of the job, "seed": N,
+   * "losses": names of loss terms that a reference states, only where one is compared with}. Description only: no weights are read, no
    * device is touched. The tokenizer may be loaded late, at the first features call. [main] */
   int32_t (*create)(const lf_host *host, lf_str config_json, lf_model *out, lf_err *err);
   int32_t (*destroy)(lf_model model, lf_err *err); /* [main] */

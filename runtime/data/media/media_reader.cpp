@@ -35,10 +35,7 @@ int32_t decode_image(const lf_host* host, lf_str path, lf_tensor* out, lf_err* e
 }
 
 int32_t decode_video(const lf_host* host, lf_str path, const int64_t* frames, uint64_t n, lf_tensor* out, lf_err* err) {
-  return sdk::guard(err, [&] {
-    *out = reader_of(host).decode_video(std::string(sdk::view(path)), {frames, n},
-                                        [host] { return host->cancelled(host) != 0; });
-  });
+  return sdk::guard(err, [&] { *out = reader_of(host).decode_video(std::string(sdk::view(path)), {frames, n}); });
 }
 
 constexpr lf_media_host kTable = {
@@ -99,15 +96,14 @@ lf_tensor MediaReader::decode_image(const std::string& path) const {
   return lf::decode_image(file, header).give({header.height(), header.width(), 3});
 }
 
-lf_tensor MediaReader::decode_video(const std::string& path, std::span<const int64_t> frames,
-                                    const std::function<bool()>& cancelled) const {
+lf_tensor MediaReader::decode_video(const std::string& path, std::span<const int64_t> frames) const {
   const MediaFile file(full(path));
   const VideoLimits limits{max_pixels_, max_pixels_ * kClipFactor, max_pixels_ * kWorkFactor};
   lf_tensor out{};
   lf_err err = sdk::make_err();
-  const auto stop = [](void* context) -> int32_t { return (*static_cast<const std::function<bool()>*>(context))(); };
-  sdk::check(video_->table().decode(file.path().c_str(), &limits, frames.data(), frames.size(), stop,
-                                    const_cast<std::function<bool()>*>(&cancelled), &out, &err),
+  const auto stopped = [](const void* context) -> int32_t { return *static_cast<const std::atomic<bool>*>(context); };
+  sdk::check(video_->table().decode(file.path().c_str(), &limits, frames.data(), frames.size(), stopped, &stopped_,
+                                    &out, &err),
              err);
   return out;
 }

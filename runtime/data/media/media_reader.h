@@ -1,9 +1,9 @@
 // What lends lf.media/1 to plugins: pictures and clips of one job, within its limits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,8 +34,11 @@ class MediaReader {
   // u8 [height, width, 3].
   lf_tensor decode_image(const std::string& path) const;
   // u8 [frames.size(), height, width, 3]. Frame k is the k-th in order of presentation.
-  lf_tensor decode_video(const std::string& path, std::span<const int64_t> frames,
-                         const std::function<bool()>& cancelled) const;
+  lf_tensor decode_video(const std::string& path, std::span<const int64_t> frames) const;
+
+  // Videos being decoded end with LF_E_ABORTED, and so do later ones. Not tied to Host::cancel(): a job that was asked
+  // to stop still trains the steps that its ranks agree on.
+  void stop() { stopped_ = true; }
 
  private:
   struct VideoLibrary;
@@ -44,6 +47,7 @@ class MediaReader {
   std::filesystem::path folder_;
   int64_t max_pixels_;
   std::unique_ptr<VideoLibrary> video_;
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace lf

@@ -135,7 +135,7 @@ void check_request(const Input& input, const FrameTimes& times, const VideoLimit
 }  // namespace
 
 lf_tensor decode_clip(const char* path, const VideoLimits& limits, std::span<const int64_t> frames,
-                      const std::function<bool()>& cancelled) {
+                      const std::function<bool()>& stopped) {
   Input input(path, limits);
   const FrameTimes times(read_frame_table(input));
   check_request(input, times, limits, frames);
@@ -160,7 +160,7 @@ lf_tensor decode_clip(const char* path, const VideoLimits& limits, std::span<con
       }
     }
     const auto [frame, number] = decoder->next(wanted);
-    if (cancelled()) throw sdk::Failure(LF_E_ABORTED, "the job was asked to stop");
+    if (stopped()) throw sdk::Failure(LF_E_ABORTED, "the job was asked to stop");
     if (frame == nullptr || number > target) input.fail(fmt::format("frame {} cannot be decoded", target));
     if (number < target) continue;
     if (frame->decode_error_flags != 0 || (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0)

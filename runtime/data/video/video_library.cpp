@@ -36,9 +36,9 @@ int32_t probe(const char* path, const VideoLimits* limits, lf_media_info* out, l
 }
 
 int32_t decode(const char* path, const VideoLimits* limits, const int64_t* frames, uint64_t n,
-               int32_t (*cancelled)(void* context), void* context, lf_tensor* out, lf_err* err) {
+               int32_t (*stopped)(const void* context), const void* context, lf_tensor* out, lf_err* err) {
   return sdk::guard(err, [&] {
-    *out = video::decode_clip(path, *limits, {frames, n}, [&] { return cancelled(context) != 0; });
+    *out = video::decode_clip(path, *limits, {frames, n}, [&] { return stopped(context) != 0; });
   });
 }
 

@@ -19,7 +19,7 @@ struct VideoLimits {
 struct VideoTable {
   int32_t (*probe)(const char* path, const VideoLimits* limits, lf_media_info* out, lf_err* err);
   int32_t (*decode)(const char* path, const VideoLimits* limits, const int64_t* frames, uint64_t n,
-                    int32_t (*cancelled)(void* context), void* context, lf_tensor* out, lf_err* err);
+                    int32_t (*stopped)(const void* context), const void* context, lf_tensor* out, lf_err* err);
 };
 
 constexpr const char* kVideoEntryName = "lf_video_table";

@@ -3,7 +3,7 @@
 
 #include <ATen/Parallel.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -48,6 +48,11 @@ TrainRequest train_request(const lf_core_request& request) {
   return train;
 }
 
+int check(const lf_core_request& request) {
+  const ResolvedJob job = resolve(request);
+  return run_check(job, std::max(request.world_size, job.config.launch.processes));
+}
+
 int run(const lf_core_request& request) {
   if (request.version != LF_CORE_VERSION)
     fail(Exit::kConfig, "liblfcore.so speaks version {} with the launcher, which speaks {}; they must be of one build",
@@ -58,7 +63,7 @@ int run(const lf_core_request& request) {
   std::vector<std::filesystem::path> plugin_dirs;
   for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) plugin_dirs.emplace_back(dir);
   if (command == "train") return run_training(train_request(request));
-  if (command == "check") return run_check(resolve(request), request.world_size);
+  if (command == "check") return check(request);
   if (command == "parity") return run_parity(arguments, plugin_dirs);
   if (command == "export") return run_export(arguments, plugin_dirs);
   fail(Exit::kUsage, "liblfcore.so does not know the command {}", command);

@@ -1,5 +1,6 @@
 #include "parity/parity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -81,8 +82,10 @@ class Table {
   }
   void miss(const std::string& name, const std::string& what) {
     ++misses_;
+    ++rows_;
     fmt::print("{:<14} {:<44} {:>23}  MISS\n", name, what, "");
   }
+  void note(const std::string& name, const std::string& what) { fmt::print("{:<14} {}\n", name, what); }
   int misses() const { return misses_; }
   int rows() const { return rows_; }
 
@@ -148,6 +151,11 @@ Array scatter(const Array& packed, const std::vector<int64_t>& rows, const std::
 }
 
 void compare_gradients(Table& table, const std::string& name, const Arrays& ours, const Arrays& expected, bool bf16) {
+  if (std::none_of(expected.begin(), expected.end(),
+                   [](const auto& item) { return item.first.starts_with("grad."); })) {
+    table.note(name, "the reference states no gradients");
+    return;
+  }
   double square = 0, square_difference = 0;
   for (const auto& [key, array] : expected)
     if (key.starts_with("grad.")) square += std::pow(norm(array.values), 2);
@@ -306,7 +314,7 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
   Table table;
   for (const std::string& name : settings.cases.empty() ? case_names(settings.directory) : settings.cases)
     run_case(table, settings, config, name, meta);
-  fmt::print("{} of {} comparisons hold\n", table.rows() - std::min(table.misses(), table.rows()), table.rows());
+  fmt::print("{} of {} comparisons hold\n", table.rows() - table.misses(), table.rows());
   return static_cast<int>(table.misses() == 0 ? Exit::kDone : Exit::kMismatch);
 }
 

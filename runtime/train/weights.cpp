@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "core/log.h"
 
@@ -15,6 +17,18 @@ const std::vector<std::string> kIgnored = {"*.rotary_emb.inv_freq"};
 std::optional<DType> wanted_dtype(const std::string& word) {
   if (word == "fp32") return DType::kF32;
   if (word == "bf16") return DType::kBf16;
+  return std::nullopt;
+}
+
+// What config.json says its weights are in; nothing where it does not.
+std::optional<DType> stated_dtype(const std::string& model_config) {
+  const nlohmann::json config = nlohmann::json::parse(model_config, nullptr, false);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (!config.is_object() || !config.contains(key) || !config[key].is_string()) continue;
+    if (config[key] == "float32") return DType::kF32;
+    if (config[key] == "bfloat16") return DType::kBf16;
+    if (config[key] == "float16") return DType::kF16;
+  }
   return std::nullopt;
 }
 
@@ -54,8 +68,9 @@ void WeightSource::export_model(const ParameterStore& store, const std::string& 
     if (plan_) return ModelExport::over_source(files, *plan_, target, wanted_dtype(dtype));
     ModelExport::Scratch request;
     request.table = table;
-    request.dtype = wanted_dtype(dtype).value_or(store.dtype() == LF_DTYPE_F32 ? DType::kF32 : DType::kBf16);
-    request.config = model_config;
+    request.dtype = wanted_dtype(dtype).value_or(
+        stated_dtype(model_config).value_or(store.dtype() == LF_DTYPE_F32 ? DType::kF32 : DType::kBf16));
+    request.config = config_with_dtype("config.json", model_config, request.dtype);
     request.tokenizer = tokenizer;
     return ModelExport::from_scratch(files, std::move(request), target);
   }();

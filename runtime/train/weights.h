@@ -22,7 +22,7 @@ class WeightSource {
 
   // Writes `target`, a directory that transformers opens, complete or not at all. A directory that the job started from
   // is written over again in its own layout; parameters that were frozen keep their very bytes. dtype: "source", "fp32"
-  // or "bf16"; without a source, "source" is f32 where the job computes in f32, else bf16.
+  // or "bf16"; without a source, "source" is what config.json states, else what the job computes in.
   void export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
                     const std::filesystem::path& tokenizer, const std::filesystem::path& target) const;
 

@@ -1,0 +1,196 @@
+"""What goes wrong at a user's desk, and the one clear error or the mended run that follows."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from tiny_job import Lfrun, metrics, write_job, write_png
+
+lfrun = Lfrun(sys.argv.pop(1))
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+
+    def job(self, **sections):
+        return write_job(self.folder / "job", **sections)
+
+    def refuses(self, result, code, *texts):
+        self.assertEqual(result.returncode, code, result.stderr)
+        for text in texts:
+            self.assertIn(text, result.stderr)
+        self.assertNotIn("this is a bug", result.stderr)
+
+    def test_all_mistakes_of_a_job_file_are_told_in_one_pass_with_places_and_the_nearest_names(self):
+        job = self.job(data={"max_tokenz": 5}, optimizer={"learning_rate": -1}, precision={"compute": "fp8"})
+        self.refuses(lfrun("check", job), 78, "max_tokenz", "max_tokens", "optimizer.learning_rate", "fp8", "job.toml:")
+
+    def test_an_absent_device_is_exit_78_or_69_and_never_a_run_on_the_cpu(self):
+        result = lfrun(self.job(), env={**os.environ, "LF_DEVICE": "nosuch"})
+        self.assertIn(result.returncode, (69, 78))
+        self.assertIn("nosuch", result.stderr)
+        self.assertFalse((self.folder / "job/run/metrics.jsonl").exists())
+
+    def test_a_freeze_pattern_that_matches_nothing_is_refused_by_name(self):
+        self.refuses(lfrun(self.job(model={"freeze": ["visoin.*"]})), 78, '"visoin.*"', "matches no parameter")
+
+    def test_bad_samples_are_named_skipped_on_all_ranks_alike_and_listed(self):
+        job = self.job(samples=40, launch={"processes": 2}, data={"micro_batches": 2, "max_bad": 0.5})
+        data = self.folder / "job/data"
+        (data / "images/4_0.png").write_bytes(b"not a picture")
+        (data / "images/7_0.png").unlink()
+        lines = (data / "train.jsonl").read_text().splitlines()
+        lines[12] = '{"id": "12", "conversations": [{"from": "human", "value": "a"}, {"from": "human", "value": "b"}]}'
+        (data / "train.jsonl").write_text("\n".join(lines) + "\n")
+        result = lfrun(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        skipped = [json.loads(line) for line in (self.folder / "job/run/skipped.jsonl").read_text().splitlines()]
+        text = json.dumps(skipped)
+        for place in ("train.jsonl:5", "train.jsonl:8", "train.jsonl:13"):
+            self.assertIn(place, text)
+
+    def test_more_bad_samples_than_allowed_stop_the_run_with_65(self):
+        job = self.job(samples=40, data={"max_bad": 0.0})
+        for picture in (self.folder / "job/data/images").iterdir():
+            picture.write_bytes(b"\x89PNG\r\n\x1a\nbroken")
+        self.refuses(lfrun(job), 65, "train.jsonl:")
+
+    def test_a_picture_that_declares_50000_by_50000_pixels_in_a_kilobyte_is_named_and_not_allocated(self):
+        job = self.job(samples=40, data={"max_bad": 0.5})
+        picture = self.folder / "job/data/images/1_0.png"
+        write_png(picture, 28, 28, 1)
+        head = bytearray(picture.read_bytes())
+        head[16:24] = (50000).to_bytes(4, "big") * 2
+        picture.write_bytes(bytes(head))
+        result = lfrun(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("1_0.png", (self.folder / "job/run/skipped.jsonl").read_text())
+        self.assertLess(max(row["peak_memory_bytes"] for row in metrics(self.folder / "job/run")), 1 << 30)
+
+    def test_a_second_run_on_the_same_directory_is_refused(self):
+        job = self.job(job={"steps": 400})
+        first = subprocess.Popen(lfrun.command(job), stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 40
+            while time.monotonic() < deadline and not (self.folder / "job/run/metrics.jsonl").exists():
+                time.sleep(0.01)
+            second = lfrun(job)
+            self.assertNotEqual(second.returncode, 0)
+            self.assertIn(str(self.folder / "job/run"), second.stderr)
+        finally:
+            first.kill()
+            first.wait()
+
+    def test_a_killed_worker_takes_the_job_down_with_its_rank_signal_and_last_lines(self):
+        job = self.job(job={"steps": 2000}, launch={"processes": 2}, data={"micro_batches": 2})
+        launcher = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 40
+        while time.monotonic() < deadline and not (self.folder / "job/run/metrics.jsonl").exists():
+            time.sleep(0.01)
+        children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        self.assertEqual(len(children), 2)
+        os.kill(int(children[1]), signal.SIGKILL)
+        _, text = launcher.communicate(timeout=30)
+        self.assertEqual(launcher.returncode, 128 + signal.SIGKILL, text)
+        self.assertIn("rank 1", text)
+        self.assertIn("SIGKILL", text)
+        for child in children:
+            self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
+
+    def test_a_killed_run_goes_on_from_its_last_checkpoint_with_the_same_bits(self):
+        straight = write_job(self.folder / "straight", job={"steps": 30})
+        self.assertEqual(lfrun(straight).returncode, 0)
+        job = self.job(job={"steps": 30}, checkpoint={"every_steps": 3})
+        run = self.folder / "job/run"
+        process = subprocess.Popen(lfrun.command(job), stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 40
+        while time.monotonic() < deadline and not list(run.glob("ckpt/step-*")):
+            time.sleep(0.005)
+        process.kill()
+        process.wait()
+        result = lfrun(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("resumed after step", result.stderr)
+        self.assertEqual([row["loss"] for row in metrics(run)],
+                         [row["loss"] for row in metrics(self.folder / "straight/run")])
+
+    def test_another_job_is_not_resumed_from_this_ones_checkpoint(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        self.refuses(lfrun(job, "--set", "optimizer.learning_rate=1e-5", "--set", "job.steps=9"), 78, "--fresh")
+
+    def test_fresh_starts_over_in_a_new_directory_and_leaves_the_old_one(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        before = (self.folder / "job/run/metrics.jsonl").read_bytes()
+        result = lfrun(job, "--fresh")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual((self.folder / "job/run/metrics.jsonl").read_bytes(), before)
+        self.assertEqual((self.folder / "job/run-2/metrics.jsonl").read_text().count("\n"), 6)
+
+    def test_a_flipped_bit_in_the_only_checkpoint_is_an_error_that_names_the_file(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        file = self.folder / "job/run/ckpt/step-00000006/optimizer.safetensors"
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 4
+        file.write_bytes(bytes(data))
+        self.refuses(lfrun(job), 65, "optimizer.safetensors")
+
+    def test_a_step_without_a_supervised_token_trains_nothing_and_says_so(self):
+        # Samples are cut before their answers begin.
+        job = self.job(job={"steps": 2}, data={"max_tokens": 40, "too_long": "cut", "max_bad": 1.0})
+        result = lfrun(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("no supervised token", result.stderr)
+        self.assertTrue(all(row["skipped"] for row in metrics(self.folder / "job/run")))
+
+    def test_data_without_an_answer_to_learn_from_is_refused_before_training(self):
+        job = self.job()
+        train = self.folder / "job/data/train.jsonl"
+        samples = [json.loads(line) for line in train.read_text().splitlines()]
+        for sample in samples:
+            sample["conversations"] = sample["conversations"][:1]
+        train.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+        self.refuses(lfrun(job), 65, "train.jsonl:1", "no message to learn from")
+
+    def test_a_checkpoint_becomes_a_model_directory_by_export(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        out = self.folder / "exported"
+        result = lfrun("export", self.folder / "job/run", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        trained = self.folder / "job/run/model"
+        for file in ("model.safetensors", "config.json", "tokenizer.json"):
+            self.assertEqual((out / file).read_bytes(), (trained / file).read_bytes())
+
+    def test_a_trained_directory_is_trained_on_from_its_path_and_written_back_in_its_layout(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        start = self.folder / "job/run/model"
+        text = job.read_text().replace('config = "config.json"', f'path = "{start}"').replace('tokenizer = "tokenizer"\n', "")
+        more = self.folder / "job/more.toml"
+        more.write_text(text)
+        result = lfrun(more, "--set", f"job.output={self.folder / 'more'}", "--set", "job.steps=1",
+                       "--set", "optimizer.learning_rate=1e-30")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for file in sorted(start.iterdir()):
+            self.assertEqual((self.folder / "more/model" / file.name).read_bytes(), file.read_bytes(), file.name)
+
+    def test_check_accepts_the_job_and_tells_memory_by_part(self):
+        result = lfrun("check", self.job())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for text in ("optimizer moments", "activations", "checkpoint", "job file is valid"):
+            self.assertIn(text, result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -2,10 +2,11 @@
 // make the same calls in the same order.
 #pragma once
 
-#include <barrier>
+#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -15,11 +16,35 @@
 
 namespace lf::test {
 
+// std::barrier spins, which on a busy machine costs a time slice at every meeting.
+class Meeting {
+ public:
+  explicit Meeting(int size) : size_(size) {}
+  void arrive_and_wait() {
+    std::unique_lock lock(mutex_);
+    const int64_t round = round_;
+    if (++here_ == size_) {
+      here_ = 0;
+      ++round_;
+      all_here_.notify_all();
+      return;
+    }
+    all_here_.wait(lock, [&] { return round_ != round; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  const int size_;
+  int here_ = 0;
+  int64_t round_ = 0;
+};
+
 class ThreadGroup final : public Group {
  public:
   struct Shared {
     explicit Shared(int size) : meeting(size), pointers(size), counts(size), calls(size) {}
-    std::barrier<> meeting;
+    Meeting meeting;
     std::vector<const void*> pointers;
     std::vector<std::vector<int64_t>> counts;
     std::vector<std::string> calls;

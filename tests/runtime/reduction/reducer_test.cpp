@@ -10,12 +10,19 @@ using lf::test::StepOfLeaves;
 using lf::test::with_thread_ranks;
 
 TEST(reducer, fixed_mode_gives_the_bits_of_the_tree_for_any_number_of_ranks_and_any_dealing) {
-  for (int64_t leaves : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17}) {
+  for (int64_t leaves : {1, 2, 3, 5, 7, 8, 12, 17}) {
     StepOfLeaves step;
     step.leaves = leaves;
+    auto expected = step.new_buffers();
+    for (uint32_t u = 0; u < step.units.size(); ++u) {
+      const auto& unit = step.units[u];
+      for (int64_t e = unit.offset; e < unit.offset + unit.length; ++e) {
+        expected[unit.buffer][static_cast<size_t>(e)] = step.tree_sum(u, e, 0, leaves);
+      }
+    }
     for (int ranks : {1, 2, 3, 4, 8}) {
       for (const auto& dealing : dealings(leaves, ranks)) {
-        for (int64_t bucket_bytes : {64, 1200, 1 << 20}) {
+        for (int64_t bucket_bytes : {500, 1 << 20}) {
           with_thread_ranks(ranks, [&](lf::Group& group) {
             auto buffers = step.new_buffers();
             auto reducer = lf::make_reducer(step.config(group, buffers, lf::ReductionMode::kFixed, bucket_bytes));
@@ -23,11 +30,9 @@ TEST(reducer, fixed_mode_gives_the_bits_of_the_tree_for_any_number_of_ranks_and_
               const auto result = step.run(*reducer, dealing, group.rank(), buffers);
               EXPECT_EQ(result.has_gradient[4], 0);
               int wrong = 0;
-              for (uint32_t u = 0; u < step.units.size(); ++u) {
-                const auto& unit = step.units[u];
-                for (int64_t e = unit.offset; e < unit.offset + unit.length; ++e) {
-                  const float got = buffers[unit.buffer][static_cast<size_t>(e)];
-                  wrong += std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(step.tree_sum(u, e, 0, leaves));
+              for (size_t buffer = 0; buffer < buffers.size(); ++buffer) {
+                for (size_t e = 0; e < buffers[buffer].size(); ++e) {
+                  wrong += std::bit_cast<uint32_t>(buffers[buffer][e]) != std::bit_cast<uint32_t>(expected[buffer][e]);
                 }
               }
               EXPECT_EQ(wrong, 0) << leaves << " leaves, " << ranks << " ranks, buckets of " << bucket_bytes;

@@ -19,9 +19,11 @@ struct StepOfLeaves {
   // Unit u runs in some leaves only; unit 4 in none.
   bool runs(uint32_t unit, int64_t leaf) const { return unit != 4 && (unit == 2 || (leaf + unit) % 3 != 0); }
 
+  // Of five magnitudes, so that sums round differently in every order.
   float gradient(uint32_t buffer, int64_t element, int64_t leaf) const {
-    const double x = static_cast<double>(element * 7 + buffer * 13 + leaf * leaf * 3 + 1);
-    return static_cast<float>(std::sin(x) * std::pow(10.0, static_cast<double>((element + leaf) % 5)));
+    constexpr float kMagnitudes[] = {1.0f, 10.0f, 100.0f, 1e3f, 1e4f};
+    const auto x = static_cast<float>((element * 7919 + buffer * 104729 + leaf * leaf * 1299709 + 1) % 10007 - 5003);
+    return x * 1.37e-3f * kMagnitudes[(element + leaf) % 5];
   }
 
   float leaf_value(uint32_t unit, int64_t element, int64_t leaf) const {

@@ -24,19 +24,11 @@ struct JobSection {              // [job]
 struct LaunchSection {  // [launch]
   int processes = 1;    // workers on this host, one per device
   int threads = 0;      // of one worker, for maths; 0: cores / local workers
-  double heartbeat_seconds = 30;
 };
 
 struct DeviceSection {  // [device]; LF_DEVICE in the environment wins over name
   std::string name = "cpu";
   std::string op_fallback = "error";  // error | warn: an operator that the device lacks
-};
-
-struct LoraSection {  // [model.lora]; rank 0: off
-  int rank = 0;
-  double alpha = 16;
-  double dropout = 0;
-  std::vector<std::string> targets;
 };
 
 struct ModelSection {               // [model]
@@ -45,7 +37,6 @@ struct ModelSection {               // [model]
   std::filesystem::path config;     // or a config.json alone: random initialisation
   std::filesystem::path tokenizer;  // folder of tokenizer.json; default: path
   std::vector<std::string> freeze;  // glob patterns over parameter and component names
-  LoraSection lora;
   std::map<std::string, std::string>
       options;  // [model.options]: the family's own, as JSON values; its plugin checks them
 };

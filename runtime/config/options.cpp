@@ -134,9 +134,6 @@ std::vector<Option> all_options() {
       option({"launch.threads", "threads",
               "Threads of one worker for maths; 0: OMP_NUM_THREADS, else the cores divided among this host's workers."},
              within(0, 4096), &J::launch, &LaunchSection::threads),
-      option({"launch.heartbeat_seconds", "s", "A worker that has been silent for so long counts as lost."},
-             {.least = 0, .most = 86400, .above_least = true}, &J::launch, &LaunchSection::heartbeat_seconds),
-
       option({"device.name", "", "The device plugin. LF_DEVICE in the environment wins over it."}, plugin_id(),
              &J::device, &DeviceSection::name),
       option({"device.op_fallback", "",
@@ -155,14 +152,6 @@ std::vector<Option> all_options() {
               "Glob patterns over component and parameter names that are not trained; one that matches nothing is an "
               "error."},
              {}, &J::model, &ModelSection::freeze),
-      option({"model.lora.rank", "", "The rank of low-rank adapters; 0: the weights themselves are trained."},
-             within(0, 65536), &J::model, &ModelSection::lora, &LoraSection::rank),
-      option({"model.lora.alpha", "", "Adapters are scaled by alpha / rank."}, above(0), &J::model, &ModelSection::lora,
-             &LoraSection::alpha),
-      option({"model.lora.dropout", "", "The share of an adapter's input that is dropped."}, share_below_one(),
-             &J::model, &ModelSection::lora, &LoraSection::dropout),
-      option({"model.lora.targets", "", "Glob patterns over the parameters that get an adapter."}, {}, &J::model,
-             &ModelSection::lora, &LoraSection::targets),
       option({"model.options", "", "The family's own settings; its plugin documents and checks them."}, {}, &J::model,
              &ModelSection::options),
 

@@ -23,8 +23,6 @@ epochs = 1
 family = "tiny"
 config = "c/config.json"
 freeze = ["vision", "*.norm.*"]
-[model.lora]
-rank = 8
 [model.options]
 window = 4
 names = ["a", "b"]
@@ -37,7 +35,6 @@ max_bad = 0.25
   EXPECT_EQ(config.job.name, "first");
   EXPECT_EQ(config.job.seed, 7u);
   EXPECT_EQ(config.job.epochs, 1.0);
-  EXPECT_EQ(config.model.lora.rank, 8);
   EXPECT_THAT(config.model.freeze, ElementsAre("vision", "*.norm.*"));
   EXPECT_THAT(config.model.options,
               ElementsAre(Pair("deep", R"({"x":1.5,"y":true})"), Pair("names", R"(["a","b"])"), Pair("window", "4")));

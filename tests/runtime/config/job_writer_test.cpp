@@ -48,7 +48,7 @@ TEST_F(JobWriter, options_are_given_as_json_by_dotted_name) {
   EXPECT_EQ(option_json(config, "model.frieze"), std::nullopt);
   EXPECT_EQ(option_json(config, "job.steps.x"), std::nullopt);
   const auto all = nlohmann::json::parse(option_json(config, "").value());
-  EXPECT_EQ(all["model"]["lora"]["alpha"], 16.0);
+  EXPECT_EQ(all["optimizer"]["beta2"], 0.95);
   EXPECT_EQ(all["data"]["path"][0], (folder_ / "train.jsonl").string());
 }
 

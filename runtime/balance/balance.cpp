@@ -1,5 +1,7 @@
 #include "balance/balance.h"
 
+#include <utility>
+
 #include <xxhash.h>
 
 #include "balance/ask.h"
@@ -19,15 +21,10 @@ uint64_t hash_of(const BalanceInput& input, const std::vector<lf_assignment>& as
   return bytes(assignments, hash);
 }
 
-}  // namespace
-
-BalancePlan make_plan(const lf_balancer_api* api, lf_balancer policy, const std::string& policy_id,
-                      const BalanceInput& input) {
-  validate_input(input);
+BalancePlan finish(const std::string& policy_id, const BalanceInput& input, std::vector<lf_assignment> assignments) {
+  validate_plan(policy_id, input, assignments);
   BalancePlan plan;
-  plan.assignments = ask_policy(api, policy, policy_id, input);
-  validate_plan(policy_id, input, plan.assignments);
-
+  plan.assignments = std::move(assignments);
   const Certificate certificate = certify(input, plan.assignments);
   plan.objective_seconds = certificate.objective;
   plan.lower_bound_seconds = certificate.lower_bound;
@@ -43,6 +40,28 @@ BalancePlan make_plan(const lf_balancer_api* api, lf_balancer policy, const std:
     micro_batch[of_samples[i].order] = static_cast<uint32_t>(i);
   }
   return plan;
+}
+
+}  // namespace
+
+BalancePlan make_plan(const lf_balancer_api* api, lf_balancer policy, const std::string& policy_id,
+                      const BalanceInput& input) {
+  validate_input(input);
+  return finish(policy_id, input, ask_policy(api, policy, policy_id, input));
+}
+
+BalancePlan arrival_plan(const BalanceInput& input) {
+  validate_input(input);
+  std::vector<lf_assignment> places;
+  std::vector<int32_t> count;
+  for (const BalancePart& part : input.parts) {
+    count.assign(static_cast<size_t>(input.replicas) * input.micro_batches, 0);
+    for (size_t i = 0; i < part.sample.size(); ++i) {
+      const int32_t replica = part.arrival_replica[i], k = part.arrival_micro_batch[i];
+      places.push_back({replica, k, count[static_cast<size_t>(replica) * input.micro_batches + k]++, 0});
+    }
+  }
+  return finish("(arrival)", input, std::move(places));
 }
 
 }  // namespace lf

@@ -46,4 +46,7 @@ struct BalancePlan {
 BalancePlan make_plan(const lf_balancer_api* api, lf_balancer policy, const std::string& policy_id,
                       const BalanceInput& input);
 
+// The arrival as a plan, where it keeps every promise; kConfig where it does not. Pure.
+BalancePlan arrival_plan(const BalanceInput& input);
+
 }  // namespace lf

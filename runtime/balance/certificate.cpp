@@ -21,11 +21,6 @@ double slowest_replica(const BalanceInput& input, const std::vector<double>& slo
   return most;
 }
 
-void add_fixed(const BalanceInput& input, std::vector<double>& slots) {
-  for (size_t slot = 0; slot < slots.size(); ++slot)
-    slots[slot] += input.fixed_seconds / speed_of(input, static_cast<int32_t>(slot / input.micro_batches));
-}
-
 // ---- bounds --------------------------------------------------------------------------------------------------------
 
 // What moves as one: a sample with its tied atoms.
@@ -132,28 +127,47 @@ std::string remedy_for(const BalanceInput& input, const Certificate& certificate
 
 }  // namespace
 
+namespace {
+
+std::vector<double> nominal_slots(const BalanceInput& input, const BalancePart& part,
+                                  std::span<const lf_assignment> places) {
+  std::vector<double> slots(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
+  for (size_t i = 0; i < part.seconds.size(); ++i)
+    slots[static_cast<size_t>(places[i].replica) * input.micro_batches + places[i].micro_batch] += part.seconds[i];
+  return slots;
+}
+
+void slow_down(const BalanceInput& input, std::vector<double>& slots) {
+  if (input.speed.empty()) return;
+  for (size_t slot = 0; slot < slots.size(); ++slot) slots[slot] /= input.speed[slot / input.micro_batches];
+}
+
+}  // namespace
+
 std::vector<double> slot_seconds(const BalanceInput& input, size_t part, std::span<const lf_assignment> assignments) {
   for (size_t p = 0; p < part; ++p) assignments = assignments.subspan(input.parts[p].sample.size());
-  std::vector<double> slots(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
-  const std::vector<double>& seconds = input.parts[part].seconds;
-  for (size_t i = 0; i < seconds.size(); ++i)
-    slots[static_cast<size_t>(assignments[i].replica) * input.micro_batches + assignments[i].micro_batch] += seconds[i];
-  if (!input.speed.empty())
-    for (size_t slot = 0; slot < slots.size(); ++slot) slots[slot] /= input.speed[slot / input.micro_batches];
+  std::vector<double> slots = nominal_slots(input, input.parts[part], assignments);
+  slow_down(input, slots);
   return slots;
 }
 
 double objective_seconds(const BalanceInput& input, std::span<const lf_assignment> assignments) {
-  std::vector<double> all(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
+  std::vector<std::vector<double>> slots;
+  for (const BalancePart& part : input.parts) {
+    slots.push_back(nominal_slots(input, part, assignments));
+    assignments = assignments.subspan(part.sample.size());
+  }
+  return objective_of_slots(input, std::move(slots));
+}
+
+double objective_of_slots(const BalanceInput& input, std::vector<std::vector<double>> slots_of_parts) {
+  for (double& seconds : slots_of_parts.back()) seconds += input.fixed_seconds;
+  std::vector<double> all(slots_of_parts.back().size(), 0.0);
   double stages = 0;
-  for (size_t p = 0; p < input.parts.size(); ++p) {
-    std::vector<double> slots = slot_seconds(input, p, assignments);
-    for (size_t slot = 0; slot < slots.size(); ++slot) all[slot] += slots[slot];
-    if (p + 1 == input.parts.size()) {
-      add_fixed(input, all);
-      add_fixed(input, slots);
-    }
+  for (std::vector<double>& slots : slots_of_parts) {
+    slow_down(input, slots);
     stages += slowest_replica(input, slots);
+    for (size_t slot = 0; slot < slots.size(); ++slot) all[slot] += slots[slot];
   }
   switch (input.objective) {
     case LF_OBJECTIVE_MAKESPAN:

@@ -30,6 +30,8 @@ std::vector<double> slot_seconds(const BalanceInput& input, size_t part, std::sp
 // two-stage: the sum over parts of the slowest replica there.
 // fixed_seconds is added for each micro-batch of a replica (in two-stage, to the last part).
 double objective_seconds(const BalanceInput& input, std::span<const lf_assignment> assignments);
+// The same from the nominal seconds (speed 1) of each part in each slot.
+double objective_of_slots(const BalanceInput& input, std::vector<std::vector<double>> slots_of_parts);
 
 // assignments: per part and atom, valid. Pure. O(atoms), and a sort where a lockstep plan is not at its bound.
 Certificate certify(const BalanceInput& input, std::span<const lf_assignment> assignments);

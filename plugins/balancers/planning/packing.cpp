@@ -21,7 +21,7 @@ bool Packing::within_limits() const {
 
 bool Packing::complete() const {
   if (!within_limits() || std::ranges::find(slot_, kNowhere) != slot_.end()) return false;
-  return slot_.size() < count_.size() || std::ranges::find(count_, 0) == count_.end();
+  return !problem_->fills_slots || slot_.size() < count_.size() || std::ranges::find(count_, 0) == count_.end();
 }
 
 Packing arrival_packing(const Problem& problem) {

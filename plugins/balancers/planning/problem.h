@@ -14,6 +14,7 @@ struct Problem {
   int32_t objective = 0;  // LF_OBJECTIVE_...
   int32_t replicas = 0, micro_batches = 0, slots = 0;
   uint32_t n_samples = 0;
+  bool fills_slots = true;  // no slot may stay empty where there are enough samples
 
   // Costs in ticks: 2^40 of them are the whole step, so that sums never overflow and differences are exact.
   double tick_seconds = 0;

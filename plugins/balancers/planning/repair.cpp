@@ -113,7 +113,8 @@ void place_left(Packing& packing, std::vector<uint32_t> left) {
 
 bool repair(Packing& packing, std::vector<uint32_t> left) {
   place_left(packing, std::move(left));
-  if (packing.problem().n_samples >= static_cast<uint32_t>(packing.problem().slots)) fill_empty_slots(packing);
+  const Problem& problem = packing.problem();
+  if (problem.fills_slots && problem.n_samples >= static_cast<uint32_t>(problem.slots)) fill_empty_slots(packing);
   return packing.complete();
 }
 

@@ -1,11 +1,10 @@
 #include "planning/untied.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "lf/plugin_sdk/guard.hpp"
 #include "planning/deal.h"
+#include "planning/feasible.h"
 #include "planning/order.h"
 #include "planning/problem.h"
 #include "planning/repair.h"
@@ -25,7 +24,9 @@ Problem problem_of(const lf_balance_input& input, const lf_balance_part& part, s
   one.n_parts = 1;
   one.parts = &alone;
   one.n_samples = part.n_atoms;
-  return make_problem(one);
+  Problem problem = make_problem(one);
+  problem.fills_slots = false;
+  return problem;
 }
 
 // Seconds that are already in each slot and that this part's atoms come on top of, in the ticks of `problem`.
@@ -99,14 +100,10 @@ void place_untied(const lf_balance_input& input, std::span<const int32_t> slot, 
     else
       deal_by_replica(packing, base, left);
     place_left(packing, std::move(left));
+    if (!packing.complete()) packing = feasible_packing(problem);
     const bool limited = problem.use > 0;
     for (uint64_t i = 0; i < part.n_atoms; ++i) {
       const int32_t place = packing.slot(static_cast<uint32_t>(i));
-      if (place == Packing::kNowhere)
-        throw sdk::Failure(LF_E_INVALID,
-                           "part " + std::string(sdk::view(part.name)) + ": no place was found for atom " +
-                               std::to_string(i) + " of sample " + std::to_string(part.sample[i]) +
-                               " within the limits; raise the limits of the part or use more micro-batches");
       atoms[i] = {place / problem.micro_batches, limited ? place % problem.micro_batches : home[i], 0, 0};
     }
   }

@@ -1,0 +1,212 @@
+#include "balance/balancer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+constexpr double kGapMemory = 0.98;   // a step without a plan: a policy that once did badly gets another chance
+constexpr size_t kMostPending = 256;  // steps planned and not observed: older ones are forgotten
+
+std::vector<CostTerm> all_terms(const std::vector<ComponentTerms>& components) {
+  std::vector<CostTerm> terms;
+  for (const ComponentTerms& component : components)
+    terms.insert(terms.end(), component.terms.begin(), component.terms.end());
+  return terms;
+}
+
+double imbalance(std::span<const double> seconds) {
+  double most = 0, sum = 0, count = 0;
+  for (const double s : seconds) {
+    if (!(s > 0)) continue;  // no time, or none that counts
+    most = std::max(most, s);
+    sum += s;
+    ++count;
+  }
+  return sum > 0 ? most * count / sum - 1 : 0;
+}
+
+bool keeps_promises(const BalanceInput& input, BalancePlan& plan) {
+  try {
+    plan = arrival_plan(input);
+    return true;
+  } catch (const Error& error) {
+    if (error.exit() != Exit::kConfig) throw;
+    return false;
+  }
+}
+
+}  // namespace
+
+Balancer::Balancer(Policy policy, std::vector<ComponentTerms> components, int32_t replicas, TriggerSettings trigger)
+    : policy_(std::move(policy)),
+      components_(std::move(components)),
+      model_(all_terms(components_), replicas),
+      trigger_(trigger) {}
+
+BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
+  if (atoms.components.size() != components_.size())
+    fail(Exit::kBug, "balance: {} components for a cost model of {}", atoms.components.size(), components_.size());
+  BalanceInput input;
+  input.step = atoms.step;
+  input.seed = atoms.seed;
+  input.objective = atoms.objective;
+  input.replicas = model_.replicas();
+  input.micro_batches = atoms.micro_batches;
+  input.n_samples = atoms.n_samples;
+  input.fixed_seconds = model_.fixed_seconds();
+  input.speed = model_.speeds();
+  if (std::ranges::all_of(input.speed, [](double speed) { return speed == 1; })) input.speed.clear();
+  const std::vector<double> coefficients = model_.coefficients();
+  size_t first = 0;
+  for (size_t c = 0; c < components_.size(); ++c) {
+    const AtomTable& table = atoms.components[c];
+    const size_t width = components_[c].terms.size();
+    if (table.amounts.size() != table.sample.size() * width)
+      fail(Exit::kBug, "balance: component {}: {} amounts for {} atoms of {} terms", components_[c].name,
+           table.amounts.size(), table.sample.size(), width);
+    BalancePart part{
+        components_[c].name, table.tied,  table.row_limit,       table.byte_limit,         table.sample, {},
+        table.rows,          table.bytes, table.arrival_replica, table.arrival_micro_batch};
+    part.seconds.resize(table.sample.size());
+    for (size_t i = 0; i < part.seconds.size(); ++i)
+      part.seconds[i] = std::inner_product(table.amounts.begin() + static_cast<ptrdiff_t>(i * width),
+                                           table.amounts.begin() + static_cast<ptrdiff_t>((i + 1) * width),
+                                           coefficients.begin() + static_cast<ptrdiff_t>(first), 0.0);
+    input.parts.push_back(std::move(part));
+    first += width;
+  }
+  return input;
+}
+
+std::vector<double> Balancer::amounts_by_replica(const StepAtoms& atoms, std::span<const lf_assignment> places) const {
+  const size_t n = model_.n_terms();
+  std::vector<double> sums(static_cast<size_t>(model_.replicas()) * n, 0.0);
+  size_t first = 0;
+  for (size_t c = 0; c < components_.size(); ++c) {
+    const AtomTable& table = atoms.components[c];
+    const size_t width = components_[c].terms.size();
+    for (size_t i = 0; i < table.sample.size(); ++i)
+      for (size_t t = 0; t < width; ++t)
+        sums[static_cast<size_t>(places[i].replica) * n + first + t] += table.amounts[i * width + t];
+    places = places.subspan(table.sample.size());
+    first += width;
+  }
+  return sums;
+}
+
+// Of the difference between the slowest replica as it arrived and the mean: what a plan would save is about that.
+double Balancer::error_of_saving(const StepAtoms& atoms, const BalanceInput& input) const {
+  std::vector<double> seconds(input.replicas, 0.0);
+  for (const BalancePart& part : input.parts)
+    for (size_t i = 0; i < part.seconds.size(); ++i) seconds[part.arrival_replica[i]] += part.seconds[i];
+  if (!input.speed.empty())
+    for (int32_t r = 0; r < input.replicas; ++r) seconds[r] /= input.speed[r];
+  const auto slowest = static_cast<int32_t>(std::ranges::max_element(seconds) - seconds.begin());
+  std::vector<double> difference(model_.n_terms(), 0.0);
+  size_t first = 0;
+  for (size_t c = 0; c < components_.size(); ++c) {
+    const AtomTable& table = atoms.components[c];
+    const size_t width = components_[c].terms.size();
+    for (size_t i = 0; i < table.sample.size(); ++i) {
+      const double share = (table.arrival_replica[i] == slowest ? 1.0 : 0.0) - 1.0 / input.replicas;
+      for (size_t t = 0; t < width; ++t) difference[first + t] += share * table.amounts[i * width + t];
+    }
+    first += width;
+  }
+  return model_.standard_error(difference, 0);
+}
+
+BalancePlan Balancer::ask(const BalanceInput& input) {
+  constexpr double kRate = 0.1;
+  BalancePlan plan = policy_.plan(input);
+  if (plan.lower_bound_seconds > 0) gap_ += kRate * (plan.objective_seconds / plan.lower_bound_seconds - 1 - gap_);
+  return plan;
+}
+
+StepPlan Balancer::plan(const StepAtoms& atoms) {
+  const BalanceInput input = input_of(atoms);
+  StepPlan result;
+  result.decision = weigh(input, gap_);
+  result.decision.standard_error = error_of_saving(atoms, input);
+  decide(result.decision, trigger_);
+  if (result.decision.balance) {
+    result.plan = ask(input);
+    result.balanced = result.plan.objective_seconds < result.decision.arrival_seconds;
+  }
+  if (!result.decision.balance) gap_ *= kGapMemory;
+  if (!result.balanced && !keeps_promises(input, result.plan)) {
+    if (!result.decision.balance) result.plan = ask(input);
+    result.balanced = true;
+  }
+  pending_[atoms.step] = {atoms.micro_batches, amounts_by_replica(atoms, result.plan.assignments)};
+  while (pending_.size() > kMostPending) pending_.erase(pending_.begin());
+  return result;
+}
+
+Observation Balancer::observe(int64_t step, std::span<const double> seconds) {
+  const auto planned = pending_.find(step);
+  if (planned == pending_.end() || seconds.size() != static_cast<size_t>(model_.replicas())) return {};
+  const Pending pending = std::move(planned->second);
+  pending_.erase(planned);
+
+  Observation observation;
+  observation.known = true;
+  observation.measured_imbalance = imbalance(seconds);
+  const std::vector<double> coefficients = model_.coefficients(), speeds = model_.speeds();
+  std::vector<double> predicted(seconds.size());
+  const size_t n = model_.n_terms();
+  for (size_t r = 0; r < predicted.size(); ++r)
+    predicted[r] = (std::inner_product(coefficients.begin(), coefficients.end(), pending.amounts.begin() + r * n, 0.0) +
+                    model_.fixed_seconds() * pending.micro_batches) /
+                   speeds[r];
+  observation.predicted_imbalance = imbalance(predicted);
+  const int64_t drifts = model_.drifts();
+  model_.observe(seconds, pending.amounts, pending.micro_batches);
+  observation.drifted = model_.drifts() > drifts;
+  return observation;
+}
+
+std::string Balancer::state() const {
+  nlohmann::json pending = nlohmann::json::array();
+  for (const auto& [step, planned] : pending_) pending.push_back({step, planned.micro_batches, planned.amounts});
+  return nlohmann::json{{"model", model_.state()}, {"gap", gap_}, {"pending", pending}}.dump();
+}
+
+void Balancer::restore(const std::string& state) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(state);
+    model_.restore(json.at("model").get<std::string>());
+    json.at("gap").get_to(gap_);
+    pending_.clear();
+    for (const nlohmann::json& planned : json.at("pending")) {
+      Pending pending{planned.at(1).get<int32_t>(), planned.at(2).get<std::vector<double>>()};
+      if (pending.amounts.size() != model_.n_terms() * static_cast<size_t>(model_.replicas())) continue;
+      pending_[planned.at(0).get<int64_t>()] = std::move(pending);
+    }
+  } catch (const nlohmann::json::exception& broken) {
+    fail(Exit::kBadData, "balance: the saved state cannot be read: {}", broken.what());
+  }
+}
+
+void check_agreement(std::span<const int64_t> steps, std::span<const uint64_t> hashes) {
+  for (size_t rank = 1; rank < steps.size(); ++rank) {
+    if (steps[rank] != steps[0])
+      fail(Exit::kBug,
+           "balance: rank {} plans step {} while rank 0 plans step {}; this is a fault of lfrun, please report it",
+           rank, steps[rank], steps[0]);
+    if (hashes[rank] != hashes[0])
+      fail(Exit::kBug,
+           "balance: step {}: rank {} made another plan ({:016x}) than rank 0 ({:016x}); all ranks must run the same "
+           "build on the same job and data",
+           steps[0], rank, hashes[rank], hashes[0]);
+  }
+}
+
+}  // namespace lf

@@ -1,0 +1,98 @@
+// Everything about balancing that lives as long as a run: policy, learned costs, trigger. One on every rank, each fed
+// with the same numbers in the same order, so that all of them are in the same state and make the same plans.
+//
+//   per step:  plan(step, atoms gathered from all ranks)  -> who trains what
+//              observe(step, seconds of every rank)        once they have come with a later gather
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "balance/balance.h"
+#include "balance/cost_model.h"
+#include "balance/policy.h"
+#include "balance/trigger.h"
+
+namespace lf {
+
+// A component in the cost model: what one of its atoms costs is the sum of its terms.
+struct ComponentTerms {
+  std::string name;             // "vision"
+  std::vector<CostTerm> terms;  // named "vision.linear", ...
+};
+
+// One component's atoms of a step over all ranks, in sample order; but for the amounts, as in BalancePart.
+struct AtomTable {
+  bool tied = true;
+  int64_t row_limit = 0, byte_limit = 0;
+  std::vector<uint64_t> sample;
+  std::vector<int64_t> rows, bytes;
+  std::vector<int32_t> arrival_replica, arrival_micro_batch;
+  std::vector<double> amounts;  // [atoms, terms of the component]
+};
+
+struct StepAtoms {
+  int64_t step = 0;
+  uint64_t seed = 0, n_samples = 0;
+  int32_t objective = LF_OBJECTIVE_SUM, micro_batches = 1;
+  std::vector<AtomTable> components;  // in the order of ComponentTerms; the last has one atom per sample
+};
+
+struct StepPlan {
+  BalancePlan plan;
+  Decision decision;
+  bool balanced = false;  // else plan is the arrival
+};
+
+// Imbalance: slowest replica / mean - 1 of compute seconds.
+struct Observation {
+  bool known = false;  // the step was planned here and had not been observed yet
+  double predicted_imbalance = 0, measured_imbalance = 0;
+  bool drifted = false;
+};
+
+class Balancer {
+ public:
+  Balancer(Policy policy, std::vector<ComponentTerms> components, int32_t replicas, TriggerSettings trigger = {});
+
+  // Pure but for the memory of what was planned. An arrival that breaks a limit is always planned anew. Throws what
+  // make_plan throws, and kBug where tables do not fit the components.
+  StepPlan plan(const StepAtoms& atoms);
+
+  // Compute seconds of every replica in that step, before any wait; one that is no time (NaN, 0) is left out and
+  // counted. Steps may come in any order; one that is not known, or twice, is ignored.
+  Observation observe(int64_t step, std::span<const double> seconds);
+
+  const CostModel& model() const { return model_; }
+
+  // For checkpoints: costs, and what was planned and not observed. restore(state()) goes on bit for bit; a state of
+  // another number of replicas gives its costs alone.
+  std::string state() const;
+  void restore(const std::string& state);
+
+ private:
+  struct Pending {
+    int32_t micro_batches = 0;
+    std::vector<double> amounts;  // [replicas, terms]
+  };
+  BalancePlan ask(const BalanceInput& input);
+  BalanceInput input_of(const StepAtoms& atoms) const;
+  std::vector<double> amounts_by_replica(const StepAtoms& atoms, std::span<const lf_assignment> places) const;
+  double error_of_saving(const StepAtoms& atoms, const BalanceInput& input) const;
+
+  Policy policy_;
+  std::vector<ComponentTerms> components_;
+  CostModel model_;
+  TriggerSettings trigger_;
+  double gap_ = 0.01;  // running mean of plans' distance from their bound
+  std::map<int64_t, Pending> pending_;
+};
+
+// Of every rank: the step it planned and the hash of its plan, as gathered. Throws kBug, naming the first rank that
+// differs from rank 0, where one is at another step or made another plan: before anyone trains on it.
+void check_agreement(std::span<const int64_t> steps, std::span<const uint64_t> hashes);
+
+}  // namespace lf

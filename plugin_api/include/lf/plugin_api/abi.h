@@ -90,7 +90,7 @@ LF_STATIC_ASSERT(sizeof(lf_str) == 16, "lf_str is frozen");
 LF_STATIC_ASSERT(sizeof(lf_err) == 512, "lf_err is frozen");
 
 /* True where `table` is given, knows `member`, and it is not null. */
-#define LF_HAS(table, member)                                                                              \
+#define LF_HAS(table, member)                                                                                \
   ((table) != NULL && (table)->h.size >= offsetof(__typeof__(*(table)), member) + sizeof((table)->member) && \
    (table)->member != 0)
 

@@ -1,8 +1,8 @@
 /* Interface "lf.balancer/1": numbers in, an assignment out. A policy knows nothing of what the numbers mean.
  *
- * plan is a pure function of its input and of the options given to create: the same bytes in give the same plan on every
- * rank. The host checks every plan (each atom once, places in range, limits, no empty place) and refuses a bad one by
- * the policy's name. */
+ * plan is a pure function of its input and of the options given to create: the same bytes in give the same plan on
+ * every rank. The host checks every plan (each atom once, places in range, limits, no empty place) and refuses a bad
+ * one by the policy's name. */
 #ifndef LF_PLUGIN_API_BALANCER_H
 #define LF_PLUGIN_API_BALANCER_H
 
@@ -30,8 +30,8 @@ typedef struct lf_balance_part {
   int64_t row_limit, byte_limit; /* per (replica, micro-batch), never exceeded; 0: none */
   const double *speed;           /* [replicas], 1 = nominal; null: all 1 */
   uint64_t n_atoms;
-  const uint64_t *sample;  /* index of the sample that owns the atom */
-  const double *seconds;   /* at speed 1 */
+  const uint64_t *sample; /* index of the sample that owns the atom */
+  const double *seconds;  /* at speed 1 */
   const int64_t *rows, *bytes;
   const int32_t *arrival_replica, *arrival_micro_batch; /* where the atom would go without balancing */
 } lf_balance_part;

@@ -1,5 +1,5 @@
-/* Interface "lf.collective/1", optional beside lf.device/1: the vendor's own collectives. Without it the host moves data
- * through its own control plane, and says so. */
+/* Interface "lf.collective/1", optional beside lf.device/1: the vendor's own collectives. Without it the host moves
+ * data through its own control plane, and says so. */
 #ifndef LF_PLUGIN_API_COLLECTIVE_H
 #define LF_PLUGIN_API_COLLECTIVE_H
 
@@ -27,9 +27,10 @@ typedef struct lf_communicator_config {
 typedef struct lf_collective_api {
   lf_hdr h;
   int32_t (*new_id)(lf_sink id, lf_err *err); /* [main] */
-  int32_t (*create)(lf_device device, const lf_communicator_config *config, lf_communicator *out, lf_err *err); /* [main] */
-  int32_t (*free)(lf_communicator c, lf_err *err);  /* [main] */
-  int32_t (*abort)(lf_communicator c, lf_err *err); /* [any] */
+  int32_t (*create)(lf_device device, const lf_communicator_config *config, lf_communicator *out,
+                    lf_err *err);                                  /* [main] */
+  int32_t (*free)(lf_communicator c, lf_err *err);                 /* [main] */
+  int32_t (*abort)(lf_communicator c, lf_err *err);                /* [any] */
   int32_t (*state)(lf_communicator c, lf_err *asynchronous_error); /* LF_OK, or what went wrong. [any] */
   int32_t (*group_begin)(lf_communicator c, lf_err *err);
   int32_t (*group_end)(lf_communicator c, lf_err *err);
@@ -44,8 +45,10 @@ typedef struct lf_collective_api {
                         const uint64_t *n_recv, const uint64_t *recv_at, int32_t dtype, lf_stream stream, lf_err *err);
   int32_t (*broadcast)(lf_communicator c, const void *in, void *out, uint64_t n, int32_t dtype, int32_t root,
                        lf_stream stream, lf_err *err);
-  int32_t (*send)(lf_communicator c, const void *in, uint64_t n, int32_t dtype, int32_t peer, lf_stream stream, lf_err *err);
-  int32_t (*receive)(lf_communicator c, void *out, uint64_t n, int32_t dtype, int32_t peer, lf_stream stream, lf_err *err);
+  int32_t (*send)(lf_communicator c, const void *in, uint64_t n, int32_t dtype, int32_t peer, lf_stream stream,
+                  lf_err *err);
+  int32_t (*receive)(lf_communicator c, void *out, uint64_t n, int32_t dtype, int32_t peer, lf_stream stream,
+                     lf_err *err);
 } lf_collective_api;
 
 #ifdef __cplusplus

@@ -59,8 +59,8 @@ typedef struct lf_device_api {
   lf_hdr h;
   /* Succeeds with 0 where there is no card, and says why in `reason`; never hangs. [main] */
   int32_t (*probe)(uint32_t *count, lf_sink reason, lf_err *err);
-  int32_t (*open)(uint32_t ordinal, lf_device *out, lf_err *err); /* [main] */
-  int32_t (*close)(lf_device device, lf_err *err);                /* [main] */
+  int32_t (*open)(uint32_t ordinal, lf_device *out, lf_err *err);      /* [main] */
+  int32_t (*close)(lf_device device, lf_err *err);                     /* [main] */
   int32_t (*info)(lf_device device, lf_device_info *out, lf_err *err); /* [any] */
   int32_t (*bind_thread)(lf_device device, lf_err *err);               /* [any] */
   int32_t (*synchronize)(lf_device device, lf_err *err);               /* [any] */
@@ -74,7 +74,8 @@ typedef struct lf_device_api {
   /* Null device: host memory. [any] */
   int32_t (*copy)(lf_device to_device, void *to, lf_device from_device, const void *from, uint64_t bytes,
                   lf_stream stream, lf_err *err);
-  int32_t (*fill)(lf_device device, void *memory, uint8_t value, uint64_t bytes, lf_stream stream, lf_err *err); /* [any] */
+  int32_t (*fill)(lf_device device, void *memory, uint8_t value, uint64_t bytes, lf_stream stream,
+                  lf_err *err); /* [any] */
 
   int32_t (*stream_new)(lf_device device, int32_t priority, lf_stream *out, lf_err *err); /* [any] */
   int32_t (*stream_free)(lf_stream stream, lf_err *err);                                  /* [any] */
@@ -87,8 +88,8 @@ typedef struct lf_device_api {
   int32_t (*event_query)(lf_event event, int32_t *done, lf_err *err);                     /* [any] */
   int32_t (*event_synchronize)(lf_event event, lf_err *err);                              /* [any] */
   int32_t (*event_milliseconds)(lf_event from, lf_event to, double *out, lf_err *err);    /* [any] */
-  int32_t (*range_push)(lf_device device, lf_str name, lf_err *err); /* profiler ranges. [any] */
-  int32_t (*range_pop)(lf_device device, lf_err *err);               /* [any] */
+  int32_t (*range_push)(lf_device device, lf_str name, lf_err *err);                      /* profiler ranges. [any] */
+  int32_t (*range_pop)(lf_device device, lf_err *err);                                    /* [any] */
 } lf_device_api;
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* What a plugin is: one exported symbol, one descriptor, and a manifest that is read without running any of its code. */
+/* What a plugin is: one exported symbol, one descriptor, and a manifest that is read without running any of its code.
+ */
 #ifndef LF_PLUGIN_API_ENTRY_H
 #define LF_PLUGIN_API_ENTRY_H
 
@@ -29,7 +30,8 @@ typedef struct lf_plugin {
   int32_t (*stop)(lf_err *err);
 } lf_plugin;
 
-/* The one exported symbol. Pure: no allocation, no thread, no device, no environment read. Plugins are never unloaded. */
+/* The one exported symbol. Pure: no allocation, no thread, no device, no environment read. Plugins are never unloaded.
+ */
 LF_EXPORT const lf_plugin *lf_plugin_entry(uint32_t host_abi_major, uint32_t host_abi_minor);
 
 /* The manifest, an ELF note in section .note.lfplugin with name "lfplug" and type 1; its bytes are JSON:
@@ -37,11 +39,11 @@ LF_EXPORT const lf_plugin *lf_plugin_entry(uint32_t host_abi_major, uint32_t hos
  * "torch" is "none", or the exact LibTorch build a plugin was compiled with ("2.11.0+cu130"): then the core's must be
  * the same. Optional: "requires":["lf.media/1"], host extensions without which the plugin cannot work.
  * Readable with `readelf -p .note.lfplugin FILE`. Usage: LF_PLUGIN_MANIFEST("{...}"); once, at file scope. */
-#define LF_PLUGIN_MANIFEST(json)                                                                             \
-  __attribute__((section(".note.lfplugin"), used, aligned(4))) static const struct {                        \
-    uint32_t name_size, text_size, type;                                                                     \
-    char name[8];                                                                                            \
-    char text[(sizeof(json) + 3u) & ~3u];                                                                    \
+#define LF_PLUGIN_MANIFEST(json)                                                     \
+  __attribute__((section(".note.lfplugin"), used, aligned(4))) static const struct { \
+    uint32_t name_size, text_size, type;                                             \
+    char name[8];                                                                    \
+    char text[(sizeof(json) + 3u) & ~3u];                                            \
   } lf_plugin_manifest_ = {7, (sizeof(json) + 3u) & ~3u, 1, "lfplug", json}
 
 #ifdef __cplusplus

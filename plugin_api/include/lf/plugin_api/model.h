@@ -1,17 +1,18 @@
 /* Interface "lf.model/1": a model family.
  *
- * A family first *describes* itself (components, edges, parameters, what a sample costs): pure answers, the same in every
- * process, without device, layout or rank. Then, per rank, it *builds stages* (some units of one component), gets its
- * parameters bound as views of buffers that the host owns, and runs forward and backward by itself: no autograd crosses.
+ * A family first *describes* itself (components, edges, parameters, what a sample costs): pure answers, the same in
+ * every process, without device, layout or rank. Then, per rank, it *builds stages* (some units of one component), gets
+ * its parameters bound as views of buffers that the host owns, and runs forward and backward by itself: no autograd
+ * crosses.
  *
  *   component   a vision tower, a language decoder ...: a chain of units with typed input and output
  *   unit        a layer: the quantum in which gradients are released, activations recomputed, costs measured
  *   edge        rows that one component gives to a unit of a later one
  *   atom        the smallest thing that a component can process by itself (a sample; an image; a frame)
  *
- * Components are in topological order; the last one carries the loss. Strings and arrays that a description returns live
- * as long as the model. Required: create, destroy, components, param, part, feature_names, features, collate, stage_new,
- * stage_free, bind, forward, backward, drop; the others may be null. */
+ * Components are in topological order; the last one carries the loss. Strings and arrays that a description returns
+ * live as long as the model. Required: create, destroy, components, param, part, feature_names, features, collate,
+ * stage_new, stage_free, bind, forward, backward, drop; the others may be null. */
 #ifndef LF_PLUGIN_API_MODEL_H
 #define LF_PLUGIN_API_MODEL_H
 
@@ -34,10 +35,10 @@ enum {
   LF_MODEL_TP = 1,
   LF_MODEL_CP = 2,
   LF_MODEL_EP = 4,
-  LF_MODEL_STAGES = 8,         /* a component can be cut before any unit */
+  LF_MODEL_STAGES = 8,          /* a component can be cut before any unit */
   LF_MODEL_SPLIT_BACKWARD = 16, /* input gradients and weight gradients apart */
-  LF_MODEL_LANES = 32,         /* two micro-batches may be open on two threads */
-  LF_MODEL_REBIND = 64,        /* parameters may move at any NEED */
+  LF_MODEL_LANES = 32,          /* two micro-batches may be open on two threads */
+  LF_MODEL_REBIND = 64,         /* parameters may move at any NEED */
   LF_MODEL_RECOMPUTE = 128,
   LF_MODEL_DRY_RUN = 256
 };
@@ -65,7 +66,8 @@ typedef struct lf_port {
 typedef struct lf_edge {
   lf_hdr h;
   lf_str name;
-  uint32_t from, to, to_unit, from_unit; /* component indices; the unit of `to` that gets the rows, of `from` that makes them */
+  uint32_t from, to, to_unit,
+      from_unit; /* component indices; the unit of `to` that gets the rows, of `from` that makes them */
   lf_port port;
 } lf_edge;
 
@@ -95,7 +97,12 @@ enum {
   LF_PARAM_DEAD = 4,     /* never gets a gradient, so it is never updated */
   LF_PARAM_EXPERT = 8
 };
-enum { LF_INIT_ZEROS = 1, LF_INIT_ONES = 2, LF_INIT_NORMAL = 3 /* a = mean, b = deviation */, LF_INIT_UNIFORM = 4 /* in [a, b) */ };
+enum {
+  LF_INIT_ZEROS = 1,
+  LF_INIT_ONES = 2,
+  LF_INIT_NORMAL = 3 /* a = mean, b = deviation */,
+  LF_INIT_UNIFORM = 4 /* in [a, b) */
+};
 
 /* The parameter is the join of its parts along join_axis. Parts are stored contiguously in row-major order. */
 typedef struct lf_param {
@@ -115,9 +122,9 @@ typedef struct lf_param {
  * `fields` are ready tensors (data sets of tensors, parity cases). Everything borrowed for the call. */
 typedef struct lf_sample {
   lf_hdr h;
-  uint64_t id;    /* position in the data set's own order */
-  lf_str json;    /* {} where there are only fields */
-  lf_str place;   /* "train.jsonl:17", for messages */
+  uint64_t id;  /* position in the data set's own order */
+  lf_str json;  /* {} where there are only fields */
+  lf_str place; /* "train.jsonl:17", for messages */
   const lf_named_tensor *fields;
   uint32_t n_fields, reserved;
   int64_t max_rows; /* > 0: cut the sample to so many rows of the last component, never inside an image or a video */
@@ -154,9 +161,10 @@ typedef struct lf_batch {
   const lf_named_tensor *columns;
   uint32_t n_columns, n_samples, flags, n_own;
   const int64_t *own; /* rows of this rank, ascending; null: all */
-  /* What backward will be given as loss_scale, if it will be called; 0: not known yet, or forward only. A stage that ends
-   * the last component may then make the gradients of its last unit's parameters in forward already (a large vocabulary's
-   * logits need not be computed twice): gradients that forward added are worthless once the micro-batch is dropped. */
+  /* What backward will be given as loss_scale, if it will be called; 0: not known yet, or forward only. A stage that
+   * ends the last component may then make the gradients of its last unit's parameters in forward already (a large
+   * vocabulary's logits need not be computed twice): gradients that forward added are worthless once the micro-batch is
+   * dropped. */
   double loss_scale;
 } lf_batch;
 
@@ -175,8 +183,8 @@ typedef struct lf_model_api {
 
   /* config_json: {"config": the Hugging Face config.json, "path": model folder or null, "tokenizer": folder or null,
    * "options": [model] of the job, "data": [data] of the job, "seed": N,
-   * "losses": names of loss terms that a reference states, only where one is compared with}. Description only: no weights are read, no
-   * device is touched. The tokenizer may be loaded late, at the first features call. [main] */
+   * "losses": names of loss terms that a reference states, only where one is compared with}. Description only: no
+   * weights are read, no device is touched. The tokenizer may be loaded late, at the first features call. [main] */
   int32_t (*create)(const lf_host *host, lf_str config_json, lf_model *out, lf_err *err);
   int32_t (*destroy)(lf_model model, lf_err *err); /* [main] */
 
@@ -186,8 +194,9 @@ typedef struct lf_model_api {
   /* What crosses a cut before a unit (pipelines); needed with LF_MODEL_STAGES. [any] */
   int32_t (*boundary)(lf_model model, uint32_t component, uint32_t before_unit, lf_port *out, uint32_t cap, uint32_t *n,
                       lf_err *err);
-  int32_t (*param)(lf_model model, uint32_t component, uint32_t index, lf_param *out, lf_err *err);                  /* [any] */
-  int32_t (*part)(lf_model model, uint32_t component, uint32_t index, uint32_t part, lf_part *out, lf_err *err);     /* [any] */
+  int32_t (*param)(lf_model model, uint32_t component, uint32_t index, lf_param *out, lf_err *err); /* [any] */
+  int32_t (*part)(lf_model model, uint32_t component, uint32_t index, uint32_t part, lf_part *out,
+                  lf_err *err); /* [any] */
   /* Names, each ended by a NUL. By convention feature 0 of a component is the rows of the atom there; feature 1 of the
    * last component is the sample's loss weight (supervised tokens). [any] */
   int32_t (*feature_names)(lf_model model, uint32_t component, lf_sink nul_separated, lf_err *err);
@@ -201,8 +210,8 @@ typedef struct lf_model_api {
   /* Decode, encode and pack samples into the columns of one micro-batch, in the order given. Names live as long as the
    * model; tensors are released by the host. The column "source_row" (i64 [rows of the last component]) tells, for
    * samples made of fields, which flat row of their input each row came from. [io] */
-  int32_t (*collate)(lf_model model, const lf_sample *const *samples, uint32_t n, lf_named_tensor *columns, uint32_t cap,
-                     uint32_t *n_columns, lf_err *err);
+  int32_t (*collate)(lf_model model, const lf_sample *const *samples, uint32_t n, lf_named_tensor *columns,
+                     uint32_t cap, uint32_t *n_columns, lf_err *err);
   /* Tensors that the last stage returns with LF_BATCH_OUTPUTS, one row per row of the last component. [any] */
   int32_t (*outputs)(lf_model model, lf_port *out, uint32_t cap, uint32_t *n, lf_err *err);
   int32_t (*aux_names)(lf_model model, lf_sink nul_separated, lf_err *err); /* of lf_step_out.aux, at most 8. [any] */
@@ -213,8 +222,10 @@ typedef struct lf_model_api {
   /* Units of a stage are counted from its first_unit, here and in lf_parallel_host.unit.
    * The unit's parameters in table order: local shapes by lf_slice, values in the compute dtype. Gradients have dtype 0
    * where a parameter is frozen, else the value's dtype or f32; they are *added to*, and are zero at the first
-   * micro-batch of a step. Called for each unit before its first use, and again at any NEED with LF_MODEL_REBIND. [step] */
-  int32_t (*bind)(lf_stage stage, uint32_t unit, const lf_tensor *values, const lf_tensor *grads, uint32_t n, lf_err *err);
+   * micro-batch of a step. Called for each unit before its first use, and again at any NEED with LF_MODEL_REBIND.
+   * [step] */
+  int32_t (*bind)(lf_stage stage, uint32_t unit, const lf_tensor *values, const lf_tensor *grads, uint32_t n,
+                  lf_err *err);
   /* in: ports of the first unit's boundary, then edges entering the stage, in table order, borrowed until `backward` or
    * `drop` returned; an edge whose producer had no atoms is absent (dtype 0). out: ports at the end of the stage, then
    * edges leaving it, then `outputs` if asked; the plugin's, released by the host. step_out is null unless the stage

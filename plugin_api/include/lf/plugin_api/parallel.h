@@ -37,7 +37,7 @@ typedef struct lf_collective {
 } lf_collective;
 
 enum {
-  LF_UNIT_NEED_FORWARD = 1,  /* before the first use of the unit's parameters; the host may bind them again here */
+  LF_UNIT_NEED_FORWARD = 1, /* before the first use of the unit's parameters; the host may bind them again here */
   LF_UNIT_DONE_FORWARD = 2,
   LF_UNIT_NEED_BACKWARD = 3,
   LF_UNIT_DONE_BACKWARD = 4, /* input gradients are complete */
@@ -48,9 +48,9 @@ typedef struct lf_parallel_host {
   lf_hdr h;
   /* 1 and 0 for the null group. [any] */
   int32_t (*group_info)(const lf_host *host, lf_group group, int32_t *size, int32_t *rank);
-  /* Start, and wait for, a collective. All ranks of a group make the same sequence of begins for a micro-batch, whatever
-   * their row counts, zero included. After LF_E_ABORTED the tensors are never used again, the call chain returns that
-   * code at once, and lf_model_api.drop follows. [step] */
+  /* Start, and wait for, a collective. All ranks of a group make the same sequence of begins for a micro-batch,
+   * whatever their row counts, zero included. After LF_E_ABORTED the tensors are never used again, the call chain
+   * returns that code at once, and lf_model_api.drop follows. [step] */
   int32_t (*begin)(const lf_host *host, lf_group group, const lf_collective *what, lf_stream stream, lf_ticket *ticket,
                    lf_err *err);
   int32_t (*end)(const lf_host *host, lf_ticket ticket, lf_stream stream, lf_err *err);

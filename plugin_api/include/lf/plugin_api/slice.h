@@ -1,8 +1,8 @@
 /* What a rank holds of a sliced parameter: the one rule that host and plugins share, so that both know local shapes.
  *
- * A part of u = ceil(shape[axis] / piece) pieces is cut over n ranks: rank r holds pieces [floor(r*u/n), floor((r+1)*u/n)).
- * The last piece may be short; with n > u some ranks hold nothing, or, with LF_PART_COPY, rank r holds piece
- * floor(r*u/n), which neighbours then hold too. Nothing is ever padded. */
+ * A part of u = ceil(shape[axis] / piece) pieces is cut over n ranks: rank r holds pieces [floor(r*u/n),
+ * floor((r+1)*u/n)). The last piece may be short; with n > u some ranks hold nothing, or, with LF_PART_COPY, rank r
+ * holds piece floor(r*u/n), which neighbours then hold too. Nothing is ever padded. */
 #ifndef LF_PLUGIN_API_SLICE_H
 #define LF_PLUGIN_API_SLICE_H
 

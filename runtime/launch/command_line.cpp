@@ -1,6 +1,7 @@
 #include "launch/command_line.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <boost/program_options.hpp>
 
@@ -82,6 +83,13 @@ void require_known(const po::parsed_options& parsed) {
   }
 }
 
+std::optional<Command> command_with_own_options(const std::string& word) {
+  if (word == "balance") return Command::kBalance;
+  if (word == "parity") return Command::kParity;
+  if (word == "export") return Command::kExport;
+  return std::nullopt;
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
@@ -111,8 +119,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   line.markdown = values["markdown"].as<bool>();
   const std::string first = line.words.empty() ? "" : line.words[0];
 
-  if (first == "balance") {  // its options are the core's to read
-    line.command = Command::kBalance;
+  if (const std::optional<Command> own = command_with_own_options(first)) {  // theirs to read, and to refuse
+    line.command = *own;
     Taken(values, first).only({});
     line.words = po::collect_unrecognized(parsed.options, po::include_positional);
     line.words.erase(std::find(line.words.begin(), line.words.end(), first));
@@ -149,15 +157,6 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     else
       taken.count(line.words, 1, 1000, "files");
     line.command = verb == "list" ? Command::kPluginsList : Command::kPluginsVerify;
-  } else if (first == "parity" || first == "export") {
-    take_first();
-    const Taken taken(values, first);
-    taken.only({});
-    if (first == "parity")
-      taken.count(line.words, 1, 1000, "a folder, and names of cases");
-    else
-      taken.count(line.words, 2, 2, "a checkpoint and a folder to write");
-    line.command = first == "parity" ? Command::kParity : Command::kExport;
   } else if (first == "options") {
     take_first();
     const Taken taken(values, first);

@@ -31,7 +31,11 @@ struct Settings {
   bool bf16() const { return dtype == "bf16"; }
 };
 
-Settings parse(std::span<const std::string> arguments) {
+constexpr std::string_view kUsage =
+    "usage: lfrun parity DIR [CASE...] [--dtype fp32|bf16] [--config FILE] [--family ID] [--device ID] [--out DIR]";
+
+// Nothing where only help was wanted.
+std::optional<Settings> parse(std::span<const std::string> arguments) {
   Settings settings;
   options::options_description known("lfrun parity DIR");
   known.add_options()("dir", options::value(&settings.directory)->required())("case", options::value(&settings.cases))(
@@ -47,12 +51,13 @@ Settings parse(std::span<const std::string> arguments) {
                        .positional(positional)
                        .run(),
                    values);
+    if (values.count("help") != 0) {
+      fmt::print("{}\n", kUsage);
+      return std::nullopt;
+    }
     options::notify(values);
   } catch (const options::error& error) {
-    fail(Exit::kUsage,
-         "lfrun parity: {}; usage: lfrun parity DIR [CASE...] [--dtype fp32|bf16] [--config FILE] "
-         "[--family ID] [--device ID] [--out DIR]",
-         error.what());
+    fail(Exit::kUsage, "lfrun parity: {}; {}", error.what(), kUsage);
   }
   if (settings.dtype != "fp32" && settings.dtype != "bf16")
     fail(Exit::kUsage, "lfrun parity: --dtype is fp32 or bf16, got {}", settings.dtype);
@@ -301,7 +306,9 @@ std::string family_for(const Settings& settings, const std::vector<std::filesyst
 }  // namespace
 
 int run_parity(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
-  const Settings settings = parse(arguments);
+  const std::optional<Settings> parsed = parse(arguments);
+  if (!parsed) return static_cast<int>(Exit::kDone);
+  const Settings& settings = *parsed;
   JobConfig config;
   config.plugin_dirs = plugin_dirs;
   config.model.family = family_for(settings, plugin_dirs);

@@ -1,5 +1,8 @@
 #include "train/export_command.h"
 
+#include <optional>
+#include <string_view>
+
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "core/error.h"
@@ -9,12 +12,15 @@
 namespace lf {
 namespace {
 
+constexpr std::string_view kUsage = "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16]";
+
 struct Request {
   std::filesystem::path checkpoint, out;
   std::string dtype = "source";
 };
 
-Request parse(std::span<const std::string> arguments) {
+// Nothing where only help was wanted.
+std::optional<Request> parse(std::span<const std::string> arguments) {
   Request request;
   std::vector<std::string> words;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -23,8 +29,9 @@ Request parse(std::span<const std::string> arguments) {
     else
       words.push_back(arguments[i]);
   }
+  if (words == std::vector<std::string>{"--help"}) return std::nullopt;
   if (words.size() != 2 || words[0].starts_with("-") || words[1].starts_with("-"))
-    fail(Exit::kUsage, "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16]");
+    fail(Exit::kUsage, "lfrun export: expected a checkpoint and a folder to write; {}", kUsage);
   if (request.dtype != "source" && request.dtype != "fp32" && request.dtype != "bf16")
     fail(Exit::kUsage, "lfrun export: --dtype is source, fp32 or bf16, got {}", request.dtype);
   request.checkpoint = std::filesystem::absolute(words[0]).lexically_normal();
@@ -46,7 +53,12 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
 }  // namespace
 
 int run_export(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
-  const Request request = parse(arguments);
+  const std::optional<Request> parsed = parse(arguments);
+  if (!parsed) {
+    fmt::print("{}\n", kUsage);
+    return static_cast<int>(Exit::kDone);
+  }
+  const Request& request = *parsed;
   const Checkpoint checkpoint = open_checkpoint(request.checkpoint);
   const std::filesystem::path run = checkpoint.path().parent_path().parent_path();
   JobConfig config = load_job(run / "config.toml", {"device.name=\"cpu\"", "precision.compute=\"fp32\""});

@@ -124,10 +124,9 @@ int run_check(const ResolvedJob& job, int processes) {
   fmt::print("memory        {} for each of {} ranks\n", size_text(total), processes);
   for (const MemoryPart& part : parts) fmt::print("  {:<28}{:>10}\n", part.name, size_text(part.bytes));
   if (config.device.name == "cpu" && total * static_cast<uint64_t>(processes) > host_memory_bytes())
-    fmt::print(
-        "  warning: {} on this host, which has {}; try memory.recompute = \"whole\", fewer processes, or other "
-        "hardware\n",
-        size_text(total * static_cast<uint64_t>(processes)), size_text(host_memory_bytes()));
+    fmt::print("  warning: {} on this host, which has {}; try {}fewer processes or other hardware\n",
+               size_text(total * static_cast<uint64_t>(processes)), size_text(host_memory_bytes()),
+               config.memory.recompute == "whole" ? "" : "memory.recompute = \"whole\", ");
 
   const uint64_t bytes = checkpoint_bytes(saved);
   PosixFileSystem files;

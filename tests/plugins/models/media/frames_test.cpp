@@ -12,7 +12,9 @@ namespace lf::media {
 namespace {
 
 TEST(Frames, sampled_frames_are_the_references) {
-  for (const auto& one : test::recorded_processor()["frames"]) {
+  const nlohmann::json recorded = test::recorded_processor();
+  ASSERT_EQ(recorded["frames"].size(), 36u);
+  for (const auto& one : recorded["frames"]) {
     SCOPED_TRACE(one.dump().substr(0, 60));
     FrameRule rule;
     rule.frames_per_second = one["wanted"];

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/hash.h"
 #include "checkpoint/manifest.h"
 #include "core/error.h"
 #include "weights/read_tensor.h"
@@ -39,10 +40,11 @@ void check_file(const fs::path& path, const ManifestFile& expected, Verify verif
   if (bytes != expected.bytes)
     fail(Exit::kBadData, "{}: expected {} bytes, got {}", path.string(), expected.bytes, bytes);
   if (verify == Verify::kSizes) return;
-  const MappedFile file(path);
-  if (hash_hex(file.bytes()) != expected.hash)
+  Hash hash;
+  for_each_chunk(path, [&](std::span<const std::byte> chunk) { hash.add(chunk.data(), chunk.size()); });
+  if (hash.hex() != expected.hash)
     fail(Exit::kBadData, "{}: its bytes are not the ones that were saved{}", path.string(),
-         broken_place(file, expected));
+         broken_place(MappedFile(path), expected));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ ResumePoint find_resume_point(const fs::path& directory, Verify verify) {
     try {
       found.checkpoint = Checkpoint::open(candidate->second, verify);
       return found;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       found.skipped.push_back(error.what());
     }
   }

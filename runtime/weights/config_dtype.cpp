@@ -50,8 +50,9 @@ std::string config_with_dtype(const std::string& place, const std::string& confi
   } catch (const Ordered::exception& error) {
     fail(Exit::kBadData, "{}: no valid JSON: {}", place, error.what());
   }
+  const Ordered before = tree;
   set_dtype(tree, torch_name(dtype), 0);
-  return tree.dump(2) + "\n";
+  return tree == before ? config : tree.dump(2) + "\n";
 }
 
 std::string index_text(const std::vector<IndexedTensor>& tensors) {

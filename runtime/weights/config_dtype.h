@@ -9,8 +9,8 @@
 namespace lf {
 
 // Sets every "torch_dtype" and "dtype" that names a floating type, at any depth, and drops "quantization_config":
-// loaders take the type from there, so a stale one would round the weights in silence. Key order is kept. `place` for
-// messages.
+// loaders take the type from there, so a stale one would round the weights in silence. Key order is kept; a text with
+// nothing to change stays as it is. `place` for messages.
 std::string config_with_dtype(const std::string& place, const std::string& config, DType dtype);
 
 // model.safetensors.index.json as the reference library writes it.

@@ -122,6 +122,7 @@ void ModelDirectory::read_files(const std::vector<std::string>& names) {
     files_.push_back(std::make_unique<SafetensorsFile>(path_ / name));
     for (const TensorEntry& tensor : files_.back()->tensors()) names_.push_back(tensor.name);
   }
+  sort_names();
 }
 
 void ModelDirectory::check_index(const std::string& text) {
@@ -151,11 +152,19 @@ void ModelDirectory::check_index(const std::string& text) {
   }
 }
 
-StoredTensor ModelDirectory::find(std::string_view name) const {
+void ModelDirectory::sort_names() {
   for (const auto& file : files_) {
-    if (const TensorEntry* entry = file->find(name); entry != nullptr) return {file.get(), entry};
+    for (const TensorEntry& tensor : file->tensors()) by_name_.push_back({file.get(), &tensor});
   }
-  return {};
+  std::sort(by_name_.begin(), by_name_.end(),
+            [](const StoredTensor& a, const StoredTensor& b) { return a.entry->name < b.entry->name; });
+}
+
+StoredTensor ModelDirectory::find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [](const StoredTensor& a, std::string_view wanted) { return a.entry->name < wanted; });
+  return found != by_name_.end() && found->entry->name == name ? *found : StoredTensor{};
 }
 
 }  // namespace lf

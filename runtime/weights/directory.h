@@ -36,11 +36,13 @@ class ModelDirectory {
  private:
   void read_files(const std::vector<std::string>& names);
   void check_index(const std::string& text);
+  void sort_names();
 
   std::filesystem::path path_;
   std::string config_, index_file_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::vector<std::string> names_;
+  std::vector<StoredTensor> by_name_;  // sorted
 };
 
 }  // namespace lf

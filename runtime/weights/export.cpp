@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include <fmt/ranges.h>
-
 #include "core/error.h"
 #include "core/log.h"
 #include "weights/config_dtype.h"
@@ -138,7 +136,7 @@ ModelExport ModelExport::from_scratch(FileSystem& files, Scratch request, const 
     made.add_file(name, SafetensorsHeader::plan(std::move(groups[k]), {{"format", "pt"}}));
   }
   made.find_targets();
-  made.texts_.emplace_back("config.json", std::move(request.config));
+  made.texts_.emplace_back("config.json", config_with_dtype("config.json", request.config, request.dtype));
   if (groups.size() > 1) made.texts_.emplace_back("model.safetensors.index.json", index_text(made.indexed()));
   if (!request.tokenizer.empty()) made.copies_ = tokenizer_files(request.tokenizer);
   for (const CopiedFile& copy : made.copies_) made.total_bytes_ += copy.bytes;
@@ -181,10 +179,9 @@ void ModelExport::create() {
   if (available < total_bytes_ + kSlack)
     fail(Exit::kCannotCreate, "{}: the model needs {} bytes, {} are free; free some space", target_.string(),
          fmt::group_digits(total_bytes_), fmt::group_digits(available));
-  if (!left_out_.empty())
-    log::warning("{}: without {}: weights of the source in other files or formats would be stale", target_.string(),
-                 fmt::join(left_out_, ", "));
-  fs::create_directories(target_.parent_path());
+  std::error_code code;
+  fs::create_directories(target_.parent_path(), code);
+  if (code) throw FileError(code.value(), "mkdir", target_.parent_path());
   remove_tree(*files_, temporary_);
   files_->make_directory(temporary_);
   created_ = true;

@@ -1,8 +1,10 @@
 #include "weights/file_system.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -185,7 +187,8 @@ void replace_tree(FileSystem& files, const fs::path& fresh, const fs::path& targ
   remove_tree(files, old);
 }
 
-std::string read_text_file(const fs::path& path, uint64_t limit) {
+void for_each_chunk(const fs::path& path, const std::function<void(std::span<const std::byte>)>& visit) {
+  constexpr size_t kChunk = 4 << 20;
   // Without O_NONBLOCK, opening a named pipe would wait for ever.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) throw FileError(errno, "open", path);
@@ -193,18 +196,26 @@ std::string read_text_file(const fs::path& path, uint64_t limit) {
   struct stat info {};
   if (::fstat(descriptor, &info) != 0) throw FileError(errno, "stat", path);
   if (!S_ISREG(info.st_mode)) fail(Exit::kBadData, "{}: expected a regular file", path.string());
-  if (static_cast<uint64_t>(info.st_size) > limit)
-    fail(Exit::kBadData, "{}: expected at most {} bytes, got {}", path.string(), limit, info.st_size);
-  std::string text(static_cast<size_t>(info.st_size), '\0');
-  size_t got = 0;
-  while (got < text.size()) {
-    const ssize_t n = ::pread(descriptor, text.data() + got, text.size() - got, static_cast<off_t>(got));
+  std::vector<std::byte> chunk(std::min(kChunk, static_cast<size_t>(info.st_size)));
+  while (!chunk.empty()) {
+    const ssize_t n = ::read(descriptor, chunk.data(), chunk.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw FileError(errno, "read", path);
-    if (n == 0) break;
-    got += static_cast<size_t>(n);
+    if (n == 0) return;
+    visit({chunk.data(), static_cast<size_t>(n)});
   }
-  text.resize(got);
+}
+
+std::string read_text_file(const fs::path& path, uint64_t limit) {
+  std::error_code code;
+  const uint64_t bytes = fs::file_size(path, code);
+  if (!code && bytes > limit)
+    fail(Exit::kBadData, "{}: expected at most {} bytes, got {}", path.string(), limit, bytes);
+  std::string text;
+  for_each_chunk(path, [&](std::span<const std::byte> chunk) {
+    text.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
+    if (text.size() > limit) fail(Exit::kBadData, "{}: expected at most {} bytes, got more", path.string(), limit);
+  });
   return text;
 }
 

@@ -2,9 +2,12 @@
 // it, so that tests can fail or stop them at any single operation. Reading goes to the disk directly.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -69,6 +72,10 @@ void remove_tree(FileSystem& files, const std::filesystem::path& path);
 // or, on file systems that cannot exchange, `old` holds it. The former target is removed. Both lie in one folder, which
 // is synced.
 void replace_tree(FileSystem& files, const std::filesystem::path& fresh, const std::filesystem::path& target);
+
+// Calls visit(bytes) for the pieces of a file, in order. By reading, not by mapping: a bad sector is an error here, and
+// would be the end of the process there. Throws FileError, or lf::Error(kBadData) for what is no regular file.
+void for_each_chunk(const std::filesystem::path& path, const std::function<void(std::span<const std::byte>)>& visit);
 
 // The text of a file of at most `limit` bytes. Throws FileError, or lf::Error(kBadData) when it is longer.
 std::string read_text_file(const std::filesystem::path& path, uint64_t limit);

@@ -35,6 +35,16 @@ Walk walk_of(const std::vector<int64_t>& shape, const Box& box, int ndim) {
   return walk;
 }
 
+// A tile's columns become rows of `out`, `stride` elements apart.
+template <typename Bits>
+void turn(const std::byte* tile, std::byte* out, int64_t stride, int64_t rows, int64_t columns) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Bits));
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(out + (c * stride + r) * kBytes, tile + (r * kTile + c) * kBytes, sizeof(Bits));
+  }
+}
+
 // Rows of `from` are contiguous, rows of `to` are columns there.
 void copy_transposed(DType from_type, const std::byte* from, int64_t from_stride, DType to_type, std::byte* to,
                      int64_t to_stride, int64_t rows, int64_t columns) {
@@ -47,10 +57,20 @@ void copy_transposed(DType from_type, const std::byte* from, int64_t from_stride
       for (int64_t r = 0; r < n_rows; ++r)
         convert(from_type, from + ((row + r) * from_stride + column) * from_bytes, to_type,
                 tile.data() + r * kTile * to_bytes, n_columns);
-      for (int64_t c = 0; c < n_columns; ++c) {
-        std::byte* out = to + ((column + c) * to_stride + row) * to_bytes;
-        for (int64_t r = 0; r < n_rows; ++r)
-          std::memcpy(out + r * to_bytes, tile.data() + (r * kTile + c) * to_bytes, static_cast<size_t>(to_bytes));
+      std::byte* out = to + (column * to_stride + row) * to_bytes;
+      switch (to_bytes) {
+        case 1:
+          turn<uint8_t>(tile.data(), out, to_stride, n_rows, n_columns);
+          break;
+        case 2:
+          turn<uint16_t>(tile.data(), out, to_stride, n_rows, n_columns);
+          break;
+        case 4:
+          turn<uint32_t>(tile.data(), out, to_stride, n_rows, n_columns);
+          break;
+        default:
+          turn<uint64_t>(tile.data(), out, to_stride, n_rows, n_columns);
+          break;
       }
     }
   }

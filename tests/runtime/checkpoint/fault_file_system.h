@@ -98,25 +98,25 @@ class PowerlessFileSystem final : public FileSystem {
     spend(path);
     auto file = real_.create(path, size);
     unsynced_.insert(inode(path));
-    undo_.push_back({path.parent_path(), [path] { std::filesystem::remove_all(path); }});
+    undo_.push_back({Undo::kMade, path, {}});
     return std::make_unique<File>(*this, std::move(file), path);
   }
   std::unique_ptr<OutputFile> open(const std::filesystem::path& path) override { return spend(path), real_.open(path); }
   void make_directory(const std::filesystem::path& path) override {
     spend(path);
     real_.make_directory(path);
-    undo_.push_back({path.parent_path(), [path] { std::filesystem::remove_all(path); }});
+    undo_.push_back({Undo::kMade, path, {}});
   }
   void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
     spend(to);
     if (std::filesystem::exists(to)) bury(to);
     real_.rename(from, to);
-    undo_.push_back({to.parent_path(), [from, to] { std::filesystem::rename(to, from); }});
+    undo_.push_back({Undo::kMoved, to, from});
   }
   bool exchange(const std::filesystem::path& a, const std::filesystem::path& b) override {
     spend(b);
     if (!real_.exchange(a, b)) return false;
-    undo_.push_back({b.parent_path(), [this, a, b] { real_.exchange(a, b); }});
+    undo_.push_back({Undo::kExchanged, b, a});
     return true;
   }
   void remove(const std::filesystem::path& path) override {
@@ -125,7 +125,20 @@ class PowerlessFileSystem final : public FileSystem {
   }
   void sync_directory(const std::filesystem::path& path) override {
     spend(path);
-    std::erase_if(undo_, [&](const Undo& undo) { return undo.folder == path; });
+    for (size_t i = 0; i < undo_.size();) {
+      if (undo_[i].path.parent_path() != path) {
+        ++i;
+        continue;
+      }
+      const Undo durable = undo_[i];
+      undo_.erase(undo_.begin() + static_cast<ptrdiff_t>(i));
+      // What was done before inside a folder that has moved for good is now to be undone in its new place.
+      if (durable.kind != Undo::kMoved && durable.kind != Undo::kExchanged) continue;
+      for (size_t k = 0; k < i; ++k) {
+        const bool moved = relocate(undo_[k], durable.other, durable.path);
+        if (!moved && durable.kind == Undo::kExchanged) relocate(undo_[k], durable.path, durable.other);
+      }
+    }
   }
   uint64_t available_bytes(const std::filesystem::path& path) override { return real_.available_bytes(path); }
 
@@ -135,7 +148,7 @@ class PowerlessFileSystem final : public FileSystem {
     // A folder that is durably gone needs no undoing of what happened inside it.
     if (entries_too) {
       for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo)
-        if (std::filesystem::exists(undo->folder)) undo->act();
+        if (std::filesystem::exists(undo->path.parent_path())) act(*undo);
     }
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (entry.is_regular_file() && unsynced_.contains(inode(entry.path())))
@@ -146,9 +159,30 @@ class PowerlessFileSystem final : public FileSystem {
 
  private:
   struct Undo {
-    std::filesystem::path folder;
-    std::function<void()> act;
+    enum Kind { kMade, kMoved, kExchanged, kRemoved } kind;
+    std::filesystem::path path, other;  // where it is now; where it was
   };
+  void act(const Undo& undo) {
+    switch (undo.kind) {
+      case Undo::kMade:
+        std::filesystem::remove_all(undo.path);
+        break;
+      case Undo::kMoved:
+        std::filesystem::rename(undo.path, undo.other);
+        break;
+      case Undo::kExchanged:
+        real_.exchange(undo.path, undo.other);
+        break;
+      case Undo::kRemoved:
+        std::filesystem::rename(undo.other, undo.path);
+        break;
+    }
+  }
+  static bool relocate(Undo& undo, const std::filesystem::path& from, const std::filesystem::path& to) {
+    if (undo.path.parent_path() != from) return false;
+    undo.path = to / undo.path.filename();
+    return true;
+  }
   class File final : public OutputFile {
    public:
     File(PowerlessFileSystem& disk, std::unique_ptr<OutputFile> real, std::filesystem::path path)
@@ -180,7 +214,7 @@ class PowerlessFileSystem final : public FileSystem {
   void bury(const std::filesystem::path& path) {
     const std::filesystem::path grave = graveyard_ / std::to_string(buried_++);
     std::filesystem::rename(path, grave);
-    undo_.push_back({path.parent_path(), [path, grave] { std::filesystem::rename(grave, path); }});
+    undo_.push_back({Undo::kRemoved, path, grave});
   }
 
   int left_;

@@ -1,7 +1,7 @@
 #include "weights/safetensors.h"
 
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -207,14 +207,14 @@ TEST(Safetensors, a_million_tensors_open_within_two_seconds_and_half_a_gigabyte)
   test::Scratch scratch;
   test::spit(scratch / "many.safetensors", file_of(json, 2'000'000));
   json = {};
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the processor: the machine may be busy
   const SafetensorsFile file(scratch / "many.safetensors");
   EXPECT_NE(file.find("l.999999"), nullptr);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_EQ(file.tensors().size(), 1'000'000u);
-  RecordProperty("seconds", std::to_string(took.count()));
+  RecordProperty("seconds", std::to_string(took));
 #if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(took.count(), 2.0);
+  EXPECT_LT(took, 2.0);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   EXPECT_LT(usage.ru_maxrss, 512 * 1024);

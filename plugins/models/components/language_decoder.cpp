@@ -135,6 +135,11 @@ DecoderBatch decoder_batch(const LanguageDecoderConfig& config, const at::Tensor
     TORCH_CHECK(targets.max().item<int64_t>() < config.vocabulary, "targets must lie below ", config.vocabulary,
                 ", got ", targets.max().item<int64_t>());
   }
+  if (places.defined() && places.numel() > 0) {
+    const at::Tensor steps = places.diff();
+    TORCH_CHECK(places[0].item<int64_t>() >= 0 && places[-1].item<int64_t>() < n && (steps > 0).all().item<bool>(),
+                "visual_rows must ascend within the ", n, " rows");
+  }
   DecoderBatch batch;
   batch.ids = ids;
   batch.targets = targets;

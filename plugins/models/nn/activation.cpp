@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/cpu/ops.h"
+
 namespace lf::nn {
 namespace {
 
@@ -46,11 +48,18 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& h, Activation 
   TORCH_CHECK(false, "unknown activation");
 }
 
+bool has_loop(const at::Tensor& h, Activation activation) {
+  return cpu::fits(h) && (activation == Activation::kGatedSilu || activation == Activation::kQuickGelu);
+}
+
 }  // namespace
 
-at::Tensor activate(const at::Tensor& h, Activation activation) { return plain_activate(h, activation); }
+at::Tensor activate(const at::Tensor& h, Activation activation) {
+  return has_loop(h, activation) ? cpu::activate(h, activation) : plain_activate(h, activation);
+}
 
 ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation) {
+  if (has_loop(h, activation)) return cpu::activate_backward(dy, h, activation);
   return {plain_backward(dy, h, activation), plain_activate(h, activation)};
 }
 

@@ -5,6 +5,8 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/cpu/ops.h"
+
 namespace lf::nn {
 namespace {
 
@@ -24,7 +26,8 @@ std::vector<at::Tensor> rows_by_length(const Segments& segments, const at::Devic
 at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
                     const RotaryTable& rotary, const Segments& segments) {
   const int64_t d = shape.head_size, groups = shape.heads / shape.kv_heads;
-  const auto heads = qkv.view({qkv.size(0), -1, d}).split_with_sizes({shape.heads, shape.kv_heads, shape.kv_heads}, 1);
+  const auto heads = qkv.view({qkv.size(0), shape.heads + 2 * shape.kv_heads, d})
+                         .split_with_sizes({shape.heads, shape.kv_heads, shape.kv_heads}, 1);
   at::Tensor q = heads[0], k = heads[1];
   if (norms.present()) {
     q = norm(q.reshape({-1, d}), norms.query).view(q.sizes());
@@ -32,6 +35,7 @@ at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const He
   }
   q = rotate(q, rotary);
   k = rotate(k, rotary);
+  if (qkv.size(0) == 0) return q.flatten(1);
   at::Tensor result = at::zeros({qkv.size(0), shape.heads, d}, qkv.options());
   for (const at::Tensor& rows : rows_by_length(segments, qkv.device())) {
     const auto batch = [&](const at::Tensor& t) {  // [rows, h, d] -> [segments, h, length, d]
@@ -41,7 +45,7 @@ at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const He
     const auto repeated = [&](const at::Tensor& t) { return groups == 1 ? t : t.repeat_interleave(groups, 1); };
     const at::Tensor out = at::scaled_dot_product_attention(batch(q), repeated(batch(k)), repeated(batch(heads[2])), {},
                                                             0.0, shape.causal);
-    result = result.index_copy(0, rows.flatten(), out.transpose(1, 2).reshape({-1, shape.heads, d}));
+    result = result.index_copy(0, rows.flatten(), out.transpose(1, 2).reshape({rows.numel(), shape.heads, d}));
   }
   return result.flatten(1);
 }
@@ -51,7 +55,19 @@ at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const He
 at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
                      const RotaryTable& rotary, const Segments& segments) {
   TORCH_CHECK(segments.rows() == qkv.size(0), "segments cover ", segments.rows(), " rows, there are ", qkv.size(0));
-  return composed(qkv, shape, norms, rotary, segments);
+  if (!cpu::fits(qkv)) return composed(qkv, shape, norms, rotary, segments);
+  cpu::AttentionForward forward;
+  {
+    at::NoGradGuard no_grad;
+    forward = cpu::attention(qkv, shape, norms, rotary, segments);
+  }
+  return record(forward.out, {.inputs = {qkv},
+                              .trains = norms.trained(),
+                              .saved = {qkv, forward.out, forward.log_sum, rotary.cosine, rotary.sine},
+                              .backward = [shape, norms, segments](const Tensors& dy, const Tensors& saved) -> Tensors {
+                                return {cpu::attention_backward(dy[0], saved[0], {saved[1], saved[2]}, shape, norms,
+                                                                {saved[3], saved[4]}, segments)};
+                              }});
 }
 
 }  // namespace lf::nn

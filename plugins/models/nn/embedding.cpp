@@ -2,11 +2,15 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/cpu/ops.h"
+
 namespace lf::nn {
 namespace {
 
 // table_gradient[ids[i]] += rows[i], in the order of i.
 void scatter_add(const at::Tensor& gradient, const at::Tensor& ids, const at::Tensor& rows) {
+  if (cpu::fits(rows) && gradient.is_contiguous() && gradient.scalar_type() == at::kFloat)
+    return cpu::add_rows(gradient, ids, rows);
   at::Tensor(gradient).index_add_(0, ids, rows.to(gradient.scalar_type()));
 }
 

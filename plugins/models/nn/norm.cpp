@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/cpu/ops.h"
+
 namespace lf::nn {
 namespace {
 
@@ -41,12 +43,13 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& x, const NormS
 }  // namespace
 
 at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics) {
-  return plain_normalize(x, norm, statistics);
+  return cpu::fits(x) ? cpu::normalize(x, norm, statistics) : plain_normalize(x, norm, statistics);
 }
 
 at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
                               const Norm& norm, bool wants_input_gradient) {
-  return plain_backward(dy, x, statistics, norm, wants_input_gradient);
+  return cpu::fits(x) ? cpu::normalize_backward(dy, x, statistics, norm, wants_input_gradient)
+                      : plain_backward(dy, x, statistics, norm, wants_input_gradient);
 }
 
 at::Tensor norm(const at::Tensor& x, const Norm& norm) {

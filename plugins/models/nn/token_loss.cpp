@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/cpu/ops.h"
 #include "nn/matmul.h"
 
 namespace lf::nn {
@@ -12,7 +13,7 @@ namespace {
 at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // Losses of a chunk [m]; with a scale, logits become their gradient times it.
-at::Tensor cross_entropy(at::Tensor logits, const at::Tensor& targets, std::optional<double> scale) {
+at::Tensor plain_cross_entropy(at::Tensor logits, const at::Tensor& targets, std::optional<double> scale) {
   const at::Tensor column = targets.unsqueeze(1);
   const at::Tensor total = logits.logsumexp(1, true);
   const at::Tensor losses = (total - logits.gather(1, column)).squeeze(1);
@@ -42,13 +43,24 @@ Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at
   const bool back = wants_input_gradient || norm.trained();
   at::Tensor dy = scale && back ? at::empty_like(y) : at::Tensor();
   const at::Tensor buffer = at::empty({std::min(chunk, n), vocabulary}, options);
+  const at::Tensor rounded =
+      scale && y.scalar_type() == at::kBFloat16 ? at::empty_like(buffer, at::kBFloat16) : at::Tensor();
   for (int64_t begin = 0; begin < n; begin += chunk) {
     const int64_t rows = std::min(chunk, n - begin);
     const at::Tensor some = y.narrow(0, begin, rows);
     at::Tensor logits = product_f32(some, head.value, Second::kTransposed, buffer.narrow(0, 0, rows));
-    result.losses.narrow(0, begin, rows).copy_(cross_entropy(logits, targets.narrow(0, begin, rows), scale));
+    const at::Tensor wanted = targets.narrow(0, begin, rows);
+    at::Tensor gradient = logits;
+    if (cpu::fits(logits)) {
+      if (scale && y.scalar_type() == at::kBFloat16) gradient = rounded.narrow(0, 0, rows);
+      result.losses.narrow(0, begin, rows)
+          .copy_(cpu::cross_entropy(logits, wanted, scale.value_or(0),
+                                    gradient.is_same(logits) ? at::Tensor() : gradient));
+    } else {
+      result.losses.narrow(0, begin, rows).copy_(plain_cross_entropy(logits, wanted, scale));
+      gradient = logits.to(y.scalar_type());
+    }
     if (!scale) continue;
-    const at::Tensor gradient = logits.to(y.scalar_type());
     if (head.trained()) add_transposed_product(head.gradient, gradient, some);
     if (back) {
       at::Tensor some_dy = dy.narrow(0, begin, rows);

@@ -73,7 +73,8 @@ Description::Table Description::describe(uint32_t component, const components::P
 Description::Description(const QwenVl& model) {
   tables_.push_back(describe(kVision, components::parameter_table(model.vision)));
   tables_.push_back(describe(kLanguage, components::parameter_table(model.language)));
-  feature_names_ = {nul_separated({"rows", "frame_pairs", "window_pairs"}), nul_separated({"rows", "loss_weight", "pairs"})};
+  feature_names_ = {nul_separated({"rows", "frame_pairs", "window_pairs"}),
+                    nul_separated({"rows", "loss_weight", "pairs"})};
 
   const auto add_component = [&](const char* name, int64_t units, int64_t quantum) {
     auto component = sdk::with_header<lf_component>();

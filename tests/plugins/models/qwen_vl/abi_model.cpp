@@ -1,6 +1,7 @@
 #include "plugins/models/qwen_vl/abi_model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <stdexcept>
@@ -76,6 +77,8 @@ AbiModel::AbiModel(const std::string& plugin, const std::string& config_json, co
   };
   host_.cancelled = [](const lf_host*) -> int32_t { return 0; };
 
+  // Before LibTorch is loaded: these models are so small that a second thread only waits for its turn.
+  setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);
   void* library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
   const auto entry = reinterpret_cast<decltype(&lf_plugin_entry)>(dlsym(library, LF_PLUGIN_ENTRY_NAME));

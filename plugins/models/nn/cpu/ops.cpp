@@ -1,0 +1,262 @@
+#include "nn/cpu/ops.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "nn/cpu/kernels.h"
+#include "nn/cpu/threads.h"
+
+namespace lf::nn::cpu {
+namespace {
+
+// Enough work for a thread to be worth waking: elements of a pointwise loop.
+constexpr int64_t kGrainElements = 16384;
+
+int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(columns, 1)); }
+
+// body(float{}) or body(Bf16{}).
+template <typename Body>
+auto by_type(const at::Tensor& t, Body body) {
+  return t.scalar_type() == at::kFloat ? body(float{}) : body(Bf16{});
+}
+
+template <typename T>
+const T* in(const at::Tensor& t) {
+  return t.defined() ? static_cast<const T*>(t.const_data_ptr()) : nullptr;
+}
+template <typename T>
+T* out(const at::Tensor& t) {
+  return t.defined() ? static_cast<T*>(t.mutable_data_ptr()) : nullptr;
+}
+
+// Sums over rows are made in this many parts, whatever the number of threads, so that their order never changes.
+constexpr int64_t kSumParts = 16;
+
+struct Parts {
+  int64_t rows, count;
+  int64_t begin(int64_t part) const { return rows * part / count; }
+};
+Parts parts_of(int64_t rows) { return {rows, std::clamp<int64_t>(rows / 32, 1, kSumParts)}; }
+
+void add_sum(const Parameter& parameter, const at::Tensor& partial) {
+  if (parameter.trained()) parameter.add_gradient(partial.size(0) == 1 ? partial[0] : partial.sum(0));
+}
+
+}  // namespace
+
+bool fits(const at::Tensor& x) {
+  return x.is_cpu() && x.is_contiguous() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics) {
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const at::Tensor y = at::empty_like(x);
+  const auto wide = x.options().dtype(at::kFloat);
+  statistics->inverse_deviation = at::empty({rows, 1}, wide);
+  if (norm.kind == NormKind::kLayer) statistics->mean = at::empty({rows, 1}, wide);
+  by_type(x, [&]<typename T>(T) {
+    const NormForward<T> work{in<T>(x),  in<T>(norm.weight.value),     in<T>(norm.bias.value),
+                              out<T>(y), out<float>(statistics->mean), out<float>(statistics->inverse_deviation),
+                              columns,   static_cast<float>(norm.eps)};
+    for_ranges(rows, row_grain(columns), [&](int64_t begin, int64_t end) {
+      kernels_of<T>().norm_forward(work, {begin, end});
+    });
+  });
+  return y;
+}
+
+at::Tensor normalize_backward(const at::Tensor& dy_given, const at::Tensor& x, const NormStatistics& statistics,
+                              const Norm& norm, bool wants_input_gradient) {
+  const at::Tensor dy = dy_given.contiguous();
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const at::Tensor dx = wants_input_gradient ? at::empty_like(x) : at::Tensor();
+  const Parts parts = parts_of(rows);
+  const auto sums = [&](const Parameter& p) {
+    return p.trained() ? at::zeros({parts.count, columns}, x.options().dtype(at::kFloat)) : at::Tensor();
+  };
+  const at::Tensor dweight = sums(norm.weight), dbias = sums(norm.bias);
+  by_type(x, [&]<typename T>(T) {
+    const NormBackward<T> work{in<T>(dy),
+                               in<T>(x),
+                               in<T>(norm.weight.value),
+                               in<float>(statistics.mean),
+                               in<float>(statistics.inverse_deviation),
+                               out<T>(dx),
+                               columns};
+    const auto row_of = [columns](float* sums, int64_t part) {
+      return sums == nullptr ? nullptr : sums + part * columns;
+    };
+    for_tasks(parts.count, [&](int64_t part, int64_t) {
+      kernels_of<T>().norm_backward(work, {parts.begin(part), parts.begin(part + 1)}, row_of(out<float>(dweight), part),
+                                    row_of(out<float>(dbias), part));
+    });
+  });
+  if (dweight.defined()) add_sum(norm.weight, dweight);
+  if (dbias.defined()) add_sum(norm.bias, dbias);
+  return dx;
+}
+
+at::Tensor activate(const at::Tensor& h, Activation activation) {
+  const bool gated = activation == Activation::kGatedSilu;
+  const int64_t rows = h.size(0), width = h.size(1) / (gated ? 2 : 1);
+  const at::Tensor y = at::empty({rows, width}, h.options());
+  by_type(h, [&]<typename T>(T) {
+    if (gated) {
+      for_ranges(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+        kernels_of<T>().gated_silu(in<T>(h), out<T>(y), width, {begin, end});
+      });
+    } else {
+      for_ranges(rows * width, kGrainElements, [&](int64_t begin, int64_t end) {
+        kernels_of<T>().quick_gelu(in<T>(h), out<T>(y), {begin, end});
+      });
+    }
+  });
+  return y;
+}
+
+ActivationBackward activate_backward(const at::Tensor& dy_given, const at::Tensor& h, Activation activation) {
+  const at::Tensor dy = dy_given.contiguous();
+  const bool gated = activation == Activation::kGatedSilu;
+  const int64_t rows = h.size(0), width = dy.size(1);
+  const ActivationBackward back{at::empty_like(h), at::empty({rows, width}, h.options())};
+  by_type(h, [&]<typename T>(T) {
+    if (gated) {
+      for_ranges(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+        kernels_of<T>().gated_silu_backward(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), width,
+                                            {begin, end});
+      });
+    } else {
+      for_ranges(rows * width, kGrainElements, [&](int64_t begin, int64_t end) {
+        kernels_of<T>().quick_gelu_backward(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), {begin, end});
+      });
+    }
+  });
+  return back;
+}
+
+namespace {
+
+// Long tasks first, so that no thread is left with one at the end.
+std::vector<AttentionTask> attention_tasks(const AttentionShape& shape, const Segments& segments) {
+  std::vector<AttentionTask> tasks;
+  for (size_t s = 0; s < segments.count(); ++s)
+    if (segments.starts[s] < segments.starts[s + 1])
+      for (int64_t head = 0; head < shape.kv_heads; ++head)
+        tasks.push_back({segments.starts[s], segments.starts[s + 1], head});
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const auto& a, const auto& b) { return a.end - a.begin > b.end - b.begin; });
+  return tasks;
+}
+
+template <typename T>
+AttentionProblem<T> attention_problem(const at::Tensor& qkv, const AttentionForward& forward,
+                                      const AttentionShape& shape, const at::Tensor& query_weight,
+                                      const at::Tensor& key_weight, double eps, const RotaryTable& rotary) {
+  AttentionProblem<T> problem{};
+  problem.qkv = in<T>(qkv);
+  problem.qkv_stride = qkv.size(1);
+  problem.cosine = in<float>(rotary.cosine);
+  problem.sine = in<float>(rotary.sine);
+  problem.query_weight = in<float>(query_weight);
+  problem.key_weight = in<float>(key_weight);
+  problem.eps = static_cast<float>(eps);
+  problem.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)));
+  problem.rows = qkv.size(0);
+  problem.heads = shape.heads;
+  problem.kv_heads = shape.kv_heads;
+  problem.head_size = shape.head_size;
+  problem.causal = shape.causal;
+  problem.out = out<T>(forward.out);
+  problem.log_sum = out<float>(forward.log_sum);
+  return problem;
+}
+
+at::Tensor widened(const Parameter& weight) {
+  return weight.defined() ? weight.value.to(at::kFloat).contiguous() : at::Tensor();
+}
+
+// One scratch per thread, big enough for the longest task.
+class Scratch {
+ public:
+  Scratch(const std::vector<AttentionTask>& tasks, int64_t head_size, bool backward) {
+    const int64_t longest = tasks.empty() ? 0 : tasks.front().end - tasks.front().begin;
+    floats_ = kernels().attention_scratch(head_size, longest, backward);
+    memory_ = at::empty({std::min<int64_t>(thread_count(), static_cast<int64_t>(tasks.size())), floats_}, at::kFloat);
+  }
+  float* of(int64_t thread) const { return memory_.mutable_data_ptr<float>() + thread * floats_; }
+
+ private:
+  int64_t floats_;
+  at::Tensor memory_;
+};
+
+}  // namespace
+
+AttentionForward attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                           const RotaryTable& rotary, const Segments& segments) {
+  const AttentionForward forward{at::empty({qkv.size(0), shape.query_width()}, qkv.options()),
+                                 at::empty({shape.heads, qkv.size(0)}, qkv.options().dtype(at::kFloat))};
+  const std::vector<AttentionTask> tasks = attention_tasks(shape, segments);
+  const at::Tensor query_weight = widened(norms.query.weight), key_weight = widened(norms.key.weight);
+  const Scratch scratch(tasks, shape.head_size, false);
+  by_type(qkv, [&]<typename T>(T) {
+    const auto problem = attention_problem<T>(qkv, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
+    for_tasks(static_cast<int64_t>(tasks.size()), [&](int64_t task, int64_t thread) {
+      kernels_of<T>().attention_forward(problem, tasks[static_cast<size_t>(task)], scratch.of(thread));
+    });
+  });
+  return forward;
+}
+
+at::Tensor attention_backward(const at::Tensor& dout_given, const at::Tensor& qkv, const AttentionForward& forward,
+                              const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
+                              const Segments& segments) {
+  const at::Tensor dout = dout_given.contiguous(), dqkv = at::empty_like(qkv);
+  const std::vector<AttentionTask> tasks = attention_tasks(shape, segments);
+  const at::Tensor query_weight = widened(norms.query.weight), key_weight = widened(norms.key.weight);
+  const Scratch scratch(tasks, shape.head_size, true);
+  const int64_t n_tasks = static_cast<int64_t>(tasks.size());
+  const at::Tensor norm_gradients =
+      norms.present() ? at::empty({n_tasks, 2, shape.head_size}, qkv.options().dtype(at::kFloat)) : at::Tensor();
+  by_type(qkv, [&]<typename T>(T) {
+    auto problem = attention_problem<T>(qkv, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
+    problem.dout = in<T>(dout);
+    problem.dqkv = out<T>(dqkv);
+    float* gradients = out<float>(norm_gradients);
+    for_tasks(n_tasks, [&](int64_t task, int64_t thread) {
+      kernels_of<T>().attention_backward(problem, tasks[static_cast<size_t>(task)], scratch.of(thread),
+                                         gradients == nullptr ? nullptr : gradients + task * 2 * shape.head_size);
+    });
+  });
+  if (norm_gradients.defined()) {
+    const at::Tensor sums = norm_gradients.sum(0);
+    norms.query.weight.add_gradient(sums[0]);
+    norms.key.weight.add_gradient(sums[1]);
+  }
+  return dqkv;
+}
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double scale, const at::Tensor& rounded) {
+  const at::Tensor losses = at::empty({logits.size(0)}, logits.options());
+  for_ranges(logits.size(0), row_grain(logits.size(1)), [&](int64_t begin, int64_t end) {
+    kernels().cross_entropy(out<float>(logits), in<int64_t>(targets), logits.size(1), static_cast<float>(scale),
+                            out<float>(losses), out<Bf16>(rounded), {begin, end});
+  });
+  return losses;
+}
+
+void add_rows(const at::Tensor& table, const at::Tensor& given_ids, const at::Tensor& rows) {
+  const at::Tensor ids = given_ids.contiguous();
+  const int64_t n = ids.size(0), columns = table.size(1);
+  by_type(rows, [&]<typename T>(T) {
+    // Threads share out the columns: every row of the table then gets its addends in one order.
+    for_ranges(columns, std::max<int64_t>(64, kGrainElements / std::max<int64_t>(n, 1)),
+               [&](int64_t begin, int64_t end) {
+                 kernels_of<T>().add_rows(out<float>(table), in<int64_t>(ids), in<T>(rows), n, columns, {begin, end});
+               });
+  });
+}
+
+}  // namespace lf::nn::cpu

@@ -1,0 +1,41 @@
+// The fused loops on tensors of host memory. Callers ask `fits` first and have a way without them for everything else.
+#pragma once
+
+#include <vector>
+
+#include "nn/activation.h"
+#include "nn/attention.h"
+#include "nn/norm.h"
+
+namespace lf::nn::cpu {
+
+// Contiguous f32 or bf16 rows in host memory.
+bool fits(const at::Tensor& x);
+
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics);
+at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
+                              const Norm& norm, bool wants_input_gradient);
+
+// Gated silu and quick gelu.
+at::Tensor activate(const at::Tensor& h, Activation activation);
+ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
+
+struct AttentionForward {
+  at::Tensor out;      // [N, heads * D]
+  at::Tensor log_sum;  // f32 [heads, N]
+};
+AttentionForward attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+                           const RotaryTable& rotary, const Segments& segments);
+// Gradient of qkv; adds the norms' gradients.
+at::Tensor attention_backward(const at::Tensor& dout, const at::Tensor& qkv, const AttentionForward& forward,
+                              const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
+                              const Segments& segments);
+
+// logits f32 [m, V] -> losses [m]. scale != 0: logits become their gradient, in place or, where `rounded` (bf16 [m, V])
+// is given, there.
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double scale, const at::Tensor& rounded);
+
+// table (f32) [V, C]: row ids[i] += rows[i], in the order of i; negative ids are skipped.
+void add_rows(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& rows);
+
+}  // namespace lf::nn::cpu

@@ -1,0 +1,148 @@
+#include "qwen_vl/config.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/qwen_vl/safetensors_file.h"
+
+namespace lf::test {
+namespace {
+
+using nlohmann::json;
+using qwen_vl::Family;
+using qwen_vl::parse_config;
+using qwen_vl::QwenVlConfig;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+json fixture(const std::string& directory, const std::string& file) {
+  return json::parse(read_file(std::string(LF_BUILD_DIR) + "/fixtures/references/" + directory + "/" + file));
+}
+
+std::string refusal(const json& config) {
+  try {
+    parse_config(config.dump());
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_INVALID);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+// As published with Qwen2.5-VL-7B-Instruct (flat text fields).
+json published_7b() {
+  return json::parse(R"({"architectures": ["Qwen2_5_VLForConditionalGeneration"], "attention_dropout": 0.0,
+    "bos_token_id": 151643, "eos_token_id": 151645, "vision_start_token_id": 151652, "vision_end_token_id": 151653,
+    "vision_token_id": 151654, "image_token_id": 151655, "video_token_id": 151656, "hidden_act": "silu",
+    "hidden_size": 3584, "initializer_range": 0.02, "intermediate_size": 18944, "max_position_embeddings": 128000,
+    "max_window_layers": 28, "model_type": "qwen2_5_vl", "num_attention_heads": 28, "num_hidden_layers": 28,
+    "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.41.2", "use_cache": true,
+    "use_sliding_window": false, "vocab_size": 152064, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "vision_config": {"depth": 32, "hidden_act": "silu", "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+      "in_chans": 3, "out_hidden_size": 3584, "patch_size": 14, "spatial_merge_size": 2, "spatial_patch_size": 14,
+      "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31], "tokens_per_second": 2, "temporal_patch_size": 2}})");
+}
+
+TEST(Config, of_the_published_7b_is_read_whole) {
+  const QwenVlConfig c = parse_config(published_7b().dump());
+  EXPECT_EQ(c.family, Family::kQwen2_5Vl);
+  EXPECT_TRUE(c.unknown_keys.empty());
+  EXPECT_EQ(c.text.head_dim, 128);
+  EXPECT_EQ(c.text.num_key_value_heads, 4);
+  EXPECT_EQ(c.text.rope_theta, 1e6);
+  EXPECT_THAT(c.text.mrope_section, ElementsAre(16, 24, 24));
+  EXPECT_EQ(c.vision.hidden_size, 1280);
+  EXPECT_EQ(c.vision.window_size, 112);
+  EXPECT_THAT(c.vision.fullatt_block_indexes, ElementsAre(7, 15, 23, 31));
+  EXPECT_EQ(c.vision.patch_columns(), 1176);
+  EXPECT_FALSE(c.tie_word_embeddings);
+  EXPECT_FALSE(c.text.pad_token_id.has_value());
+}
+
+TEST(Config, that_leaves_fields_out_has_the_defaults_of_the_reference) {
+  const json least = {{"model_type", "qwen3_vl"}, {"text_config", {{"hidden_size", 3584}}}};
+  const QwenVlConfig c = parse_config(least.dump());
+  EXPECT_EQ(c.text.head_dim, 128);
+  EXPECT_EQ(c.text.rope_theta, 500000);
+  EXPECT_THAT(c.text.mrope_section, ElementsAre(24, 20, 20));
+  EXPECT_EQ(c.vision.num_position_embeddings, 2304);
+  EXPECT_THAT(c.vision.deepstack_visual_indexes, ElementsAre(8, 16, 24));
+  EXPECT_EQ(c.image_token_id, 151655);
+}
+
+TEST(Config, of_both_generations_means_the_same) {
+  for (const char* family : {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"})
+    for (const char* variant : {"-tiny", "-odd"}) {
+      const std::string directory = std::string(family) + variant;
+      const QwenVlConfig a = parse_config(fixture(directory, "config.json").dump());
+      const QwenVlConfig b = parse_config(fixture(directory, "config_hub.json").dump());
+      EXPECT_EQ(a.family, b.family);
+      EXPECT_EQ(a.text.hidden_size, b.text.hidden_size);
+      EXPECT_EQ(a.text.head_dim, b.text.head_dim);
+      EXPECT_EQ(a.text.rope_theta, b.text.rope_theta);
+      EXPECT_EQ(a.text.mrope_section, b.text.mrope_section);
+      EXPECT_EQ(a.text.rms_norm_eps, b.text.rms_norm_eps);
+      EXPECT_EQ(a.text.num_experts, b.text.num_experts);
+      EXPECT_EQ(a.text.mlp_only_layers, b.text.mlp_only_layers);
+      EXPECT_EQ(a.text.router_aux_loss_coef, b.text.router_aux_loss_coef);
+      EXPECT_EQ(a.text.pad_token_id, b.text.pad_token_id);
+      EXPECT_EQ(a.vision.hidden_size, b.vision.hidden_size);
+      EXPECT_EQ(a.vision.intermediate_size, b.vision.intermediate_size);
+      EXPECT_EQ(a.vision.in_channels, b.vision.in_channels);
+      EXPECT_EQ(a.vision.window_size, b.vision.window_size);
+      EXPECT_EQ(a.vision.tokens_per_second, b.vision.tokens_per_second);
+      EXPECT_EQ(a.vision.deepstack_visual_indexes, b.vision.deepstack_visual_indexes);
+      EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
+    }
+}
+
+TEST(Config, refuses_what_would_change_the_maths_and_names_it) {
+  const auto changed = [](const std::function<void(json&)>& change) {
+    json config = published_7b();
+    change(config);
+    return refusal(config);
+  };
+  EXPECT_EQ(changed([](json&) {}), "accepted");
+  EXPECT_THAT(changed([](json& c) { c["use_sliding_window"] = true; }), HasSubstr("use_sliding_window"));
+  EXPECT_THAT(changed([](json& c) { c["hidden_act"] = "gelu"; }), HasSubstr("config.json.hidden_act"));
+  EXPECT_THAT(changed([](json& c) { c["rope_scaling"]["type"] = "yarn"; }), HasSubstr("rope_scaling.type"));
+  EXPECT_THAT(changed([](json& c) { c["rope_scaling"]["factor"] = 4.0; }), HasSubstr("rope_scaling.factor"));
+  EXPECT_THAT(changed([](json& c) { c["quantization_config"] = {{"bits", 4}}; }), HasSubstr("quantization_config"));
+  EXPECT_THAT(changed([](json& c) { c["attention_dropout"] = 0.1; }), HasSubstr("attention_dropout"));
+  EXPECT_THAT(changed([](json& c) { c["vision_config"]["hidden_act"] = "gelu"; }),
+              HasSubstr("vision_config.hidden_act"));
+  EXPECT_THAT(changed([](json& c) { c["layer_types"] = {"sliding_attention"}; }), HasSubstr("layer_types"));
+  EXPECT_THAT(changed([](json& c) { c["model_type"] = "llama"; }), HasSubstr("\"llama\""));
+}
+
+TEST(Config, refuses_numbers_that_do_not_fit_together) {
+  const auto changed = [](const std::function<void(json&)>& change) {
+    json config = published_7b();
+    change(config);
+    return refusal(config);
+  };
+  EXPECT_THAT(changed([](json& c) { c["num_attention_heads"] = 30; }), HasSubstr("a divisor of hidden_size 3584"));
+  EXPECT_THAT(changed([](json& c) { c["num_key_value_heads"] = 3; }), HasSubstr("a divisor of num_attention_heads 28"));
+  EXPECT_THAT(changed([](json& c) { c["hidden_size"] = "big"; }), HasSubstr("an integer of at least 1, got \"big\""));
+  EXPECT_THAT(changed([](json& c) { c["num_hidden_layers"] = -1; }), HasSubstr("num_hidden_layers"));
+  EXPECT_THAT(changed([](json& c) { c["rope_scaling"]["mrope_section"] = {16, 24}; }), HasSubstr("head_dim / 2 = 64"));
+  EXPECT_THAT(changed([](json& c) { c["vision_config"]["out_hidden_size"] = 1024; }),
+              HasSubstr("the text's hidden_size, 3584"));
+  EXPECT_THAT(changed([](json& c) { c["vision_config"]["num_heads"] = 7; }), HasSubstr("vision_config.num_heads"));
+  EXPECT_THAT(changed([](json& c) { c["image_token_id"] = 200000; }), HasSubstr("below vocab_size 152064"));
+  EXPECT_THAT(refusal(json::array()), HasSubstr("expected an object"));
+}
+
+TEST(Config, names_keys_that_nobody_knows) {
+  json config = published_7b();
+  config["vision_config"]["new_trick"] = 3;
+  EXPECT_THAT(parse_config(config.dump()).unknown_keys, ElementsAre("config.json: vision_config.new_trick"));
+}
+
+}  // namespace
+}  // namespace lf::test

@@ -37,6 +37,7 @@ typedef struct lf_core_request {
   const char* const* arguments;   /* of parity, export and balance: the words after the command */
   uint32_t n_arguments;
   int32_t threads; /* for maths, of this worker; at least 1; to be set before the first operator */
+  /* For "check", which runs in one process: the world that training from here would have. */
   int32_t rank, world_size, local_rank, local_world_size;
   /* Where ranks meet: "unix:PATH" (launch/store_protocol.h, served by the launcher), "tcp:HOST:PORT" (c10d's TCPStore),
    * or "" in a world of one that nobody serves. */

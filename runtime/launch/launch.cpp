@@ -199,7 +199,9 @@ int run_job(const CommandLine& line, const Environment& environment) {
   request.sets = job.sets;
   if (place) return train_as_one_worker(job, line, *place, request, environment);
   if (training) return train_from_here(job, request, plugins, environment);
-  request.request.threads = set_threads(job.resolved.config, job.resolved.config.launch.processes, environment);
+  const int processes = job.resolved.config.launch.processes;
+  request.request.threads = set_threads(job.resolved.config, processes, environment);
+  request.request.world_size = request.request.local_world_size = processes;
   request.request.flags = terminal_flag(0);
   return request.run(open_core(executable_path()));
 }

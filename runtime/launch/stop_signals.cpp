@@ -35,6 +35,7 @@ void on_signal_alone(int signal) {
 }  // namespace
 
 void catch_stop_signals(Escalation escalation) {
+  std::signal(SIGPIPE, SIG_IGN);
   struct sigaction action {};
   action.sa_handler = escalation == Escalation::kByWorker ? on_signal_alone : on_signal;
   action.sa_flags = SA_RESTART;  // reads and writes of the step go on

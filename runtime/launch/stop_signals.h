@@ -10,7 +10,8 @@ enum class Escalation {
   kByWorker   // nobody stands above: a second SIGTERM or SIGINT, at least a second later, ends the process at once
 };
 
-// SIGTERM, SIGINT, SIGUSR1 and SIGHUP set the flag. A signal that was ignored stays so (nohup). Call once, before
+// SIGTERM, SIGINT, SIGUSR1 and SIGHUP set the flag. A signal that was ignored stays so (nohup). SIGPIPE is ignored:
+// Gloo writes to a peer's closed socket without MSG_NOSIGNAL, and an error is what it must see. Call once, before
 // threads.
 void catch_stop_signals(Escalation escalation);
 

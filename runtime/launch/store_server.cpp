@@ -271,7 +271,10 @@ struct StoreServer::State {
 StoreServer::StoreServer(uid_t allowed) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.allowed = allowed;
-  std::string name = (std::filesystem::temp_directory_path() / "lfrun-XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+  if (error) fail(Exit::kCannotCreate, "TMPDIR: expected a folder, got none; unset it, or create the folder");
+  std::string name = (temporary / "lfrun-XXXXXX").string();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() + sizeof "/store" > sizeof address.sun_path)
@@ -352,7 +355,7 @@ void StoreServer::serve() {
 
 void StoreServer::close_in_child() {
   state_->let_go();
-  state_.release();  // the folder is the parent's
+  static_cast<void>(state_.release());  // the folder is the parent's
 }
 
 }  // namespace lf

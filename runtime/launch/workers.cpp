@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -78,12 +79,25 @@ std::string signal_name(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
+// A child has only the thread that forked it: locks and pools of the others are dead in it, and it would hang at its
+// first parallel operator.
+void require_one_thread() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  const auto n = std::distance(begin(threads), end(threads));
+  if (n != 1)
+    fail(Exit::kBug,
+         "expected one thread before workers are forked, got {}: the core, or a library it opened, starts threads "
+         "while it is opened",
+         n);
+}
+
 class Watch {
  public:
   Watch(const WorkerPlan& plan, const std::function<int(int, const std::string&)>& worker)
       : plan_(plan), worker_(worker) {}
 
   int run() {
+    require_one_thread();
     for (int rank = 0; rank < plan_.processes; ++rank) start(rank);
     while (alive() > 0) {
       pollfd waiting[] = {{signals_.fd(), POLLIN, 0}, {store_.event_fd(), POLLIN, 0}};

@@ -95,14 +95,14 @@ TEST_F(Commands, an_absent_core_is_named_and_exit_69) {
   EXPECT_THAT(wait().err, HasSubstr("cannot be opened"));
 }
 
-TEST_F(Commands, check_asks_the_core_in_this_process_with_the_job_and_its_overrides) {
+TEST_F(Commands, check_asks_the_core_in_this_process_with_the_job_its_overrides_and_its_world) {
   auto arguments = job_arguments({"--set", "job.seed=5", "-n", "3"});
   arguments.insert(arguments.begin(), "check");
   const Ended ended = run(arguments, {{"FAKE_CORE", "0:exit 7"}});
   EXPECT_EQ(ended.code, 7) << ended.err;
   EXPECT_THAT(report(0), AllOf(HasSubstr("command check\njob_file " + job_.string() + "\n"),
                                HasSubstr("set job.seed=5\nset launch.processes=3\n"),
-                               HasSubstr("plugin_dir " + idle_plugins() + "\n"), HasSubstr("world_size 1\n"),
+                               HasSubstr("plugin_dir " + idle_plugins() + "\n"), HasSubstr("world_size 3\n"),
                                HasSubstr("store \n")));
 }
 

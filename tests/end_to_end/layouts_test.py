@@ -1,5 +1,6 @@
 """What must not change a run: being stopped and resumed, the number of ranks, how micro-batches are cut."""
 import hashlib
+import json
 import pathlib
 import signal
 import subprocess
@@ -70,6 +71,25 @@ class Layouts(unittest.TestCase):
         self.assert_same_curve(one, self.train("fast2", "launch.processes=2", "data.micro_batches=2"), 2e-5)
         self.assert_same_curve(one, self.train("fast4", "launch.processes=4", "data.micro_batches=1"), 2e-5)
 
+    def test_one_and_four_micro_batches_of_the_same_samples_give_the_same_curve(self):
+        # Samples of exactly 64 tokens fill micro-batches of 256 and of 1,024 without a gap.
+        def write(answer):
+            with open(data, "w", encoding="utf-8") as out:
+                for i in range(64):
+                    text = (f"{i:02}" + "abcdefghijklmnop" * 8)[:answer]
+                    out.write(json.dumps({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Q"},
+                                                       {"role": "assistant", "content": text}]}) + "\n")
+
+        data = self.folder / "even.jsonl"
+        sets = [f"data.path={data}", "data.format=messages"]
+        write(10)
+        measured = self.train("measure", *sets, "data.packing=false", "data.micro_batches=1", "job.steps=1")
+        write(10 + 64 - metrics(measured)[0]["tokens"])
+        four = self.train("four", *sets, "data.micro_batches=4", "data.max_tokens=256")
+        one = self.train("one", *sets, "data.micro_batches=1", "data.max_tokens=1024")
+        self.assertEqual(metrics(four)[0]["tokens"], 1024)
+        self.assert_same_curve(four, one, 2e-5)
+
     def test_in_fixed_mode_the_number_of_ranks_changes_no_bit(self):
         runs = [self.train(f"fixed{n}", "reduction.mode=fixed", f"launch.processes={n}", f"data.micro_batches={4 // n}")
                 for n in (1, 2, 4)]
@@ -109,7 +129,6 @@ class Layouts(unittest.TestCase):
         self.assertFalse([name for name in changed if name.startswith("visual.")])
 
     def changed_tensors(self, one, other):
-        import json
         import struct
         def read(path):
             data = path.read_bytes()

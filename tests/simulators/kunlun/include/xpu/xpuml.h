@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-typedef struct xpumlDevice_s *xpumlDevice_t;
+typedef struct xpumlDevice_s* xpumlDevice_t;
 
 typedef struct xpumlMemory_t {
   unsigned long long page_size_global, total_global, free_global, used_global;
@@ -24,10 +24,10 @@ typedef struct xpumlPciInfo_t {
 
 LF_SIM_EXPORT int xpumlInit(void);
 LF_SIM_EXPORT int xpumlShutdown(void);
-LF_SIM_EXPORT int xpumlDeviceGetCount(unsigned int *count);
-LF_SIM_EXPORT int xpumlDeviceGetHandleByIndex(unsigned int index, xpumlDevice_t *device);
-LF_SIM_EXPORT int xpumlDeviceGetMemoryInfo(xpumlDevice_t device, xpumlMemory_t *memory);
-LF_SIM_EXPORT int xpumlDeviceGetPciInfo(xpumlDevice_t device, xpumlPciInfo_t *pci);
+LF_SIM_EXPORT int xpumlDeviceGetCount(unsigned int* count);
+LF_SIM_EXPORT int xpumlDeviceGetHandleByIndex(unsigned int index, xpumlDevice_t* device);
+LF_SIM_EXPORT int xpumlDeviceGetMemoryInfo(xpumlDevice_t device, xpumlMemory_t* memory);
+LF_SIM_EXPORT int xpumlDeviceGetPciInfo(xpumlDevice_t device, xpumlPciInfo_t* pci);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,12 @@
 // The one exported symbol of liblfcore.so: from the launcher's request to the command.
 #include "launch/core_entry.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include <ATen/Parallel.h>
 
 #include "check/check.h"
 #include "config/config.h"
@@ -26,7 +26,8 @@ ResolvedJob resolve(const lf_core_request& request) {
   source.file = request.job_file;
   for (const std::string& set : strings(request.sets, request.n_sets)) source.overrides.push_back({set});
   ResolvedJob job = resolve_job(source);
-  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) job.config.plugin_dirs.push_back(dir);
+  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs))
+    job.config.plugin_dirs.push_back(dir);
   require_inputs(job);
   return job;
 }
@@ -59,8 +60,8 @@ int run(const lf_core_request& request) {
     fail(Exit::kConfig, "liblfcore.so speaks version {} with the launcher, which speaks {}; they must be of one build",
          LF_CORE_VERSION, request.version);
   at::set_num_threads(request.threads);  // before the first operator
-  // oneDNN keeps compiled code for every shape that it meets, 1,024 by default; packed batches bring new ones each step,
-  // and memory grew by 20 MB a step (measured on the quick start in bf16).
+  // oneDNN keeps compiled code for every shape that it meets, 1,024 by default; packed batches bring new ones each
+  // step, and memory grew by 20 MB a step (measured on the quick start in bf16).
   setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", 0);
   const std::string command = request.command;
   const std::vector<std::string> arguments = strings(request.arguments, request.n_arguments);

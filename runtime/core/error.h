@@ -1,18 +1,18 @@
 // Errors of the whole runtime: thrown as lf::Error, caught at the C ABI and in main, nowhere else but to add context.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace lf {
 
 // What the process exits with (sysexits.h), and so what scripts and schedulers can act on.
 enum class Exit : int {
   kDone = 0,
-  kMismatch = 1,      // `lfrun parity`: the numbers differ
+  kMismatch = 1,  // `lfrun parity`: the numbers differ
   kUsage = 64,
   kBadData = 65,
   kInputMissing = 66,
@@ -22,7 +22,7 @@ enum class Exit : int {
   kIo = 74,
   kSavedRunAgain = 75,
   kPermission = 77,
-  kConfig = 78,       // job file or plugin refused
+  kConfig = 78,  // job file or plugin refused
 };
 
 // A message names the place, what was expected, what came, and the next move.

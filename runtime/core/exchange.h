@@ -1,5 +1,5 @@
-// What the modules below the control plane see of it: bytes gathered from all ranks. The one implementation over c10d is
-// comm/group.h; tests use in-process ones.
+// What the modules below the control plane see of it: bytes gathered from all ranks. The one implementation over c10d
+// is comm/group.h; tests use in-process ones.
 #pragma once
 
 #include <string>

@@ -8,10 +8,14 @@ namespace {
 
 log::Level to_level(int32_t level) {
   switch (level) {
-    case LF_LOG_DEBUG: return log::Level::kDebug;
-    case LF_LOG_INFO: return log::Level::kInfo;
-    case LF_LOG_WARNING: return log::Level::kWarning;
-    default: return log::Level::kError;
+    case LF_LOG_DEBUG:
+      return log::Level::kDebug;
+    case LF_LOG_INFO:
+      return log::Level::kInfo;
+    case LF_LOG_WARNING:
+      return log::Level::kWarning;
+    default:
+      return log::Level::kError;
   }
 }
 
@@ -28,8 +32,7 @@ Host::Host() : table_(sdk::with_header<lf_host>()) {
   table_.option = [](const lf_host* host, lf_str name, lf_sink json, lf_err* err) {
     return sdk::guard(err, [&] {
       const std::string value = of(host).options_ ? of(host).options_(sdk::view(name)) : std::string();
-      if (value.empty())
-        throw sdk::Failure(LF_E_INVALID, fmt::format("the job has no option {}", sdk::view(name)));
+      if (value.empty()) throw sdk::Failure(LF_E_INVALID, fmt::format("the job has no option {}", sdk::view(name)));
       sdk::put(json, value);
     });
   };

@@ -11,8 +11,8 @@
 
 namespace lf {
 
-// One per process in practice; outlives every plugin that was started with it. Extensions and options are set before the
-// first plugin starts and never change afterwards; cancel() may come from any thread.
+// One per process in practice; outlives every plugin that was started with it. Extensions and options are set before
+// the first plugin starts and never change afterwards; cancel() may come from any thread.
 class Host {
  public:
   Host();

@@ -2,11 +2,11 @@
 // spdlog stays behind this header: its fmt and LibTorch's may not meet in one file.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace lf::log {
 

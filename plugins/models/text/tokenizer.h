@@ -1,7 +1,7 @@
 // Text to token ids and back: byte-level BPE as a tokenizer.json describes it, id for id what the `tokenizers` library
-// gives with add_special_tokens=False. Nothing is added around a text: that is a template's business. The one difference
-// known: letters younger than Unicode 10 (normal forms) and Unicode 15 (classes), where that library's tables differ from
-// utf8proc's and PCRE2's.
+// gives with add_special_tokens=False. Nothing is added around a text: that is a template's business. The one
+// difference known: letters younger than Unicode 10 (normal forms) and Unicode 15 (classes), where that library's
+// tables differ from utf8proc's and PCRE2's.
 #pragma once
 
 #include <atomic>

@@ -23,9 +23,7 @@ class CpuPlugin : public testing::Test {
         api_(*plugin_.interface<lf_device_api>(LF_DEVICE_INTERFACE)) {
     sdk::check(api_.open(0, &device_, &err_), err_);
   }
-  ~CpuPlugin() override {
-    EXPECT_EQ(api_.close(device_, &err_), LF_OK) << err_.message;
-  }
+  ~CpuPlugin() override { EXPECT_EQ(api_.close(device_, &err_), LF_OK) << err_.message; }
 
   void* allocate(uint64_t bytes) {
     void* memory = nullptr;

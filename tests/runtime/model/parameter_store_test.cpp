@@ -24,9 +24,12 @@ ParameterInfo parameter(const std::string& name, std::vector<int64_t> shape, int
 Description two_components() {
   Description d;
   d.components = {{"vision", 2, LF_ROWS_TOKEN, {"rows"}, 0, 2}, {"language", 3, LF_ROWS_TOKEN, {"rows"}, 2, 4}};
-  d.parameters = {parameter("visual.blocks.0.weight", {3, 5}), parameter("visual.merger.weight", {7}),
-                  parameter("model.embed.weight", {11, 2}), parameter("model.layers.0.weight", {33}),
-                  parameter("model.layers.0.dead", {4}, -1, LF_PARAM_DEAD), parameter("lm_head.weight", {11, 2}, 2)};
+  d.parameters = {parameter("visual.blocks.0.weight", {3, 5}),
+                  parameter("visual.merger.weight", {7}),
+                  parameter("model.embed.weight", {11, 2}),
+                  parameter("model.layers.0.weight", {33}),
+                  parameter("model.layers.0.dead", {4}, -1, LF_PARAM_DEAD),
+                  parameter("lm_head.weight", {11, 2}, 2)};
   d.parameter_unit = {0, 1, 0, 1, 1, 2};
   return d;
 }

@@ -1,7 +1,7 @@
 // What both sides of the ABI need in C++: errors to and from lf_err, strings, sinks, headers. Header-only, C++20.
 //
-// Exceptions never cross: an entry of a table is `return guard(err, [&] { ... });`, and a call of the other side's table
-// is `check(table->f(..., &err), err)`.
+// Exceptions never cross: an entry of a table is `return guard(err, [&] { ... });`, and a call of the other side's
+// table is `check(table->f(..., &err), err)`.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,9 @@ T with_header() noexcept {  // a zeroed struct or table with its size filled in
   return value;
 }
 
-inline std::string_view view(lf_str s) noexcept { return s.data == nullptr ? std::string_view{} : std::string_view{s.data, s.size}; }
+inline std::string_view view(lf_str s) noexcept {
+  return s.data == nullptr ? std::string_view{} : std::string_view{s.data, s.size};
+}
 inline lf_str str(std::string_view s) noexcept { return lf_str{s.data(), s.size()}; }
 
 // A sink that appends to a std::string; keep both alive for the call.

@@ -20,7 +20,8 @@ struct Interface {
 
 template <const auto& kInterfaces>
 lf_plugin make_plugin(int32_t kind, std::string_view id, std::string_view version,
-                      int32_t (*start)(const lf_host*, lf_err*) = nullptr, int32_t (*stop)(lf_err*) = nullptr) noexcept {
+                      int32_t (*start)(const lf_host*, lf_err*) = nullptr,
+                      int32_t (*stop)(lf_err*) = nullptr) noexcept {
   lf_plugin plugin = with_header<lf_plugin>();
   plugin.magic = LF_PLUGIN_MAGIC;
   plugin.kind = kind;

@@ -16,17 +16,22 @@ namespace lf::sdk {
 inline int64_t item_bytes(int32_t dtype) {
   switch (dtype) {
     case LF_DTYPE_F64:
-    case LF_DTYPE_I64: return 8;
+    case LF_DTYPE_I64:
+      return 8;
     case LF_DTYPE_F32:
-    case LF_DTYPE_I32: return 4;
+    case LF_DTYPE_I32:
+      return 4;
     case LF_DTYPE_BF16:
     case LF_DTYPE_F16:
-    case LF_DTYPE_I16: return 2;
+    case LF_DTYPE_I16:
+      return 2;
     case LF_DTYPE_U8:
     case LF_DTYPE_BOOL:
     case LF_DTYPE_F8_E4M3:
-    case LF_DTYPE_I8: return 1;
-    default: throw Failure(LF_E_UNSUPPORTED, "unknown element type " + std::to_string(dtype));
+    case LF_DTYPE_I8:
+      return 1;
+    default:
+      throw Failure(LF_E_UNSUPPORTED, "unknown element type " + std::to_string(dtype));
   }
 }
 

@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMostLines = 100;  // of a refusal
+
 std::string shown(const TomlNode& node) {  // what came, for messages
   constexpr size_t kMost = 40;
   const auto cut = [](std::string text) {
@@ -252,6 +254,7 @@ class Reader {
     std::string shown_name(name.substr(0, 80));
     for (char& c : shown_name)
       if (static_cast<unsigned char>(c) < 0x20) c = '?';
+    if (problems_.size() > kMostLines) return fmt::format("{} is unknown", shown_name);  // nobody will read it
     if (const auto meant = nearest(name, known))
       return fmt::format("{} is unknown; did you mean {}?", shown_name, *meant);
     const std::string_view table = name.substr(0, std::min(name.rfind('.'), name.size()));
@@ -384,7 +387,6 @@ class Reader {
   }
 
   [[noreturn]] void refuse() {
-    constexpr size_t kMostLines = 100;
     std::stable_sort(problems_.begin(), problems_.end(), [](const Problem& a, const Problem& b) {
       return std::tuple(a.order, a.at.line, a.at.column) < std::tuple(b.order, b.at.line, b.at.column);
     });

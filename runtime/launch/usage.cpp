@@ -11,8 +11,6 @@ std::string usage() {
   lfrun plugins verify FILE...   open plugins in a child process and try their entry
   lfrun parity DIR [CASE...]     run recorded cases and compare outputs, losses and gradients; exit 1 where they differ
   lfrun export CHECKPOINT OUT    write a Hugging Face directory
-  lfrun balance --samples FILE --ranks R --micro-batches M
-                                 what balancing would gain on a data set
   lfrun options [--markdown]     every option of a job file
 
   --plugin-dir DIR               a folder of plugins; may be repeated; default: ../plugins beside lfrun's own folder

@@ -86,8 +86,8 @@ struct Loader::State {
         rules(rules_of(inputs)),
         planned(inputs.position),
         next_step(inputs.first_step) {
-    if (inputs.exchange->rank() == 0)
-      list.emplace(inputs.config->job.output / "skipped.jsonl", inputs.position.samples_seen);
+    if (inputs.exchange->rank() == 0 && !inputs.output.empty())
+      list.emplace(inputs.output / "skipped.jsonl", inputs.position.samples_seen);
     thread = std::thread([this] { run(); });
   }
 
@@ -219,13 +219,13 @@ struct Loader::State {
   }
 
   void tell(const std::vector<SkippedSample>& skipped) {
-    if (!list) return;
-    list->add(skipped);
+    if (inputs.exchange->rank() != 0) return;
+    if (list) list->add(skipped);
     for (const SkippedSample& sample : skipped) {
       if (++told < kWarnings)
         log::warning("skipped: {}", sample.reason);
       else if (told == kWarnings)
-        log::warning("skipped: {}; further ones are only listed in skipped.jsonl", sample.reason);
+        log::warning("skipped: {}; further ones are not shown, only listed in skipped.jsonl", sample.reason);
     }
   }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,7 @@ struct LoaderInputs {
   int64_t first_step = 0, last_step = 0;  // [first, last); with max_samples alone: INT64_MAX
   uint64_t max_samples = 0;  // the run ends with the step that consumes this many of the global order; 0: none
   DataPosition position;
+  std::filesystem::path output;  // run directory, where rank 0 lists skipped samples; empty: no list
 };
 
 // Threads run from construction to destruction, which may come at any moment: it aborts the exchange and waits for
@@ -69,7 +71,7 @@ struct LoaderInputs {
 // thread threw, on every rank at the same step. Too many bad samples (data.max_bad, packing.h) are lf::Error(kBadData).
 //
 // data.prefetch_steps steps are loaded at a time, and one more waits for next(). Rank 0 lists bad and too long samples
-// in <output>/skipped.jsonl and warns of the first ten.
+// in skipped.jsonl of the run directory and warns of the first ten.
 class Loader {
  public:
   explicit Loader(LoaderInputs inputs);

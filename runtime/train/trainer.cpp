@@ -110,6 +110,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   inputs.exchange = loading_.get();
   inputs.first_step = finished_;
   inputs.position = position_;
+  inputs.output = directory_.path();
   count_steps(inputs);
   if (leads()) {
     directory_.record(request_.job, session_, request_.world_size);
@@ -157,6 +158,9 @@ void Trainer::begin() {
   session_.model->load_state(state.model_state);
   optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
   finished_ = saved_ = state.step;
+  if (leads() && config_.job.steps > 0 && state.step > config_.job.steps)
+    log::warning("{} is of step {}, beyond job.steps = {}: nothing is left to train", checkpoint.path().string(),
+                 state.step, config_.job.steps);
   updates_ = state.updates;
   position_ = state.position;
   if (leads()) log::info("resumed after step {} from {}", finished_, checkpoint.path().string());
@@ -336,6 +340,11 @@ void Trainer::finish_saving() {
 }
 
 void Trainer::finish() {
+  if (finished_ > 0 && updates_ == 0)
+    fail(Exit::kBadData,
+         "none of {} steps trained anything: no supervised token was left, or no loss was finite; see {} and the "
+         "weights that the run began with",
+         finished_, (directory_.path() / "metrics.jsonl").string());
   if (saved_ != finished_) save();
   finish_saving();
   if (leads()) {

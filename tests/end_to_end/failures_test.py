@@ -145,12 +145,11 @@ class Failures(unittest.TestCase):
         file.write_bytes(bytes(data))
         self.refuses(lfrun(job), 65, "optimizer.safetensors")
 
-    def test_a_step_without_a_supervised_token_trains_nothing_and_says_so(self):
+    def test_a_run_without_a_supervised_token_trains_nothing_says_so_and_fails(self):
         # Samples are cut before their answers begin.
         job = self.job(job={"steps": 2}, data={"max_tokens": 40, "too_long": "cut", "max_bad": 1.0})
-        result = lfrun(job)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("no supervised token", result.stderr)
+        self.refuses(lfrun(job), 65, "no supervised token", "none of 2 steps trained anything")
+        self.assertFalse((self.folder / "job/run/model").exists())
         self.assertTrue(all(row["skipped"] for row in metrics(self.folder / "job/run")))
 
     def test_data_without_an_answer_to_learn_from_is_refused_before_training(self):

@@ -1,5 +1,5 @@
 // Whatever a job file holds, the answer is an error that names the file, quickly and without a crash.
-#include <chrono>
+#include <ctime>
 
 #include <gmock/gmock.h>
 
@@ -22,13 +22,13 @@ class HostileToml : public JobFile {
  protected:
   // The message, after checking what holds for every bad file.
   std::string refused(const std::string& text) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();  // of this process: a busy machine is not a slow parser
     const auto [exit, said] = refusal(text);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     EXPECT_EQ(exit, Exit::kConfig);
     EXPECT_THAT(said, StartsWith("job.toml"));
     EXPECT_LT(said.size(), 40'000u);
-    EXPECT_LT(took.count(), 5.0);
+    EXPECT_LT(seconds, 5.0);
     return said;
   }
 };

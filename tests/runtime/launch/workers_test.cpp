@@ -73,7 +73,7 @@ TEST_F(Workers, one_killed_from_outside_takes_the_others_down_within_seconds) {
   const auto killed = std::chrono::steady_clock::now();
   kill(pids[2], SIGSEGV);
   const Ended ended = wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - killed, seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, seconds(15));
   EXPECT_EQ(ended.code, 128 + SIGSEGV);
   EXPECT_THAT(ended.err, HasSubstr("rank 2 of 4"));
   for (const pid_t pid : pids) EXPECT_TRUE(gone_within(pid, seconds(2)));
@@ -125,7 +125,7 @@ TEST_F(Workers, nobody_outlives_a_launcher_that_is_killed) {
   for (int rank = 0; rank < 3; ++rank) pids.push_back(pid_of(rank));
   kill(pid_, SIGKILL);
   wait();
-  for (const pid_t pid : pids) EXPECT_TRUE(gone_within(pid, seconds(2))) << pid;
+  for (const pid_t pid : pids) EXPECT_TRUE(gone_within(pid, seconds(5))) << pid;
 }
 
 TEST_F(Workers, a_peers_closed_socket_kills_nobody) {

@@ -45,6 +45,7 @@ LoaderInputs LoadJob::inputs(Exchange& exchange) {
   out.last_step = last_step != 0 ? last_step : INT64_MAX;
   out.max_samples = max_samples;
   out.position = position;
+  out.output = config.job.output;
   return out;
 }
 

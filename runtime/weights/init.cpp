@@ -2,8 +2,8 @@
 
 #define XXH_INLINE_ALL
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include <xxhash.h>
@@ -14,9 +14,108 @@
 namespace lf {
 namespace {
 
-constexpr int64_t kChunk = 4096;
+constexpr int64_t kChunk = 4096;             // values made at a time
+constexpr int64_t kBlocks = kChunk / 4 + 2;  // of four, and what hangs over at both ends
 
-// Value `index` of a parameter, for a run of indices.
+// The functions below are straight lines of +, *, sqrt and integer operations, so that the compiler runs several blocks
+// at a time and every machine gives the same bits. Coefficients: Moshier, Cephes Math Library 2.2, logf.c and sinf.c.
+
+// Natural logarithm of 0 < x <= 1, to about one unit in the last place.
+inline float log_of(float x) {
+  constexpr int32_t kSqrtHalf = 0x3f3504f3;
+  const int32_t bits = std::bit_cast<int32_t>(x) - kSqrtHalf;
+  const auto exponent = static_cast<float>(bits >> 23);
+  const float f =
+      std::bit_cast<float>((bits & 0x7fffff) + kSqrtHalf) - 1.0f;  // mantissa in [sqrt(1/2), sqrt(2)), less 1
+  float p = 7.0376836292e-2f;
+  p = p * f - 1.1514610310e-1f;
+  p = p * f + 1.1676998740e-1f;
+  p = p * f - 1.2420140846e-1f;
+  p = p * f + 1.4249322787e-1f;
+  p = p * f - 1.6668057665e-1f;
+  p = p * f + 2.0000714765e-1f;
+  p = p * f - 2.4999993993e-1f;
+  p = p * f + 3.3333331174e-1f;
+  const float square = f * f;
+  return f + (p * f * square - 0.5f * square) + exponent * 0.693147180559945f;
+}
+
+// Two independent normal values of mean 0 and deviation 1 from two random words (Box and Muller, 1958).
+inline void normal_pair(uint32_t a, uint32_t b, float& x, float& y) {
+  // a >> 1: conversion of signed numbers is one instruction. In (0, 1], so that the logarithm is finite.
+  const float open = (static_cast<float>(static_cast<int32_t>(a >> 1)) + 0.5f) * 0x1p-31f;
+  const float square = -2.0f * log_of(open);
+  const float radius = std::sqrt(square > 0.0f ? square : 0.0f);
+  // The upper two bits choose the quarter turn; the others an angle in [-pi/4, pi/4) about it.
+  const float t = static_cast<float>(static_cast<int32_t>(b << 2) >> 1) * (0.785398163397448f * 0x1p-30f);
+  const float z = t * t;
+  const float sine = t + t * z * ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f);
+  const float cosine =
+      1.0f - 0.5f * z + z * z * ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f);
+  const uint32_t turned = 0u - (b >> 31);  // all ones: a quarter further
+  const uint32_t sign = b << 1 & 0x80000000u;
+  const uint32_t sine_bits = std::bit_cast<uint32_t>(sine), cosine_bits = std::bit_cast<uint32_t>(cosine);
+  x = radius * std::bit_cast<float>(((cosine_bits & ~turned) | (sine_bits & turned)) ^ sign);
+  y = radius * std::bit_cast<float>(((sine_bits & ~turned) | (cosine_bits & turned)) ^ sign ^ (turned & 0x80000000u));
+}
+
+// One word of each of four arrays: the state of n generators, so that loops over them vectorize.
+struct Words {
+  alignas(64) std::array<uint32_t, kBlocks> a, b, c, d;
+};
+
+inline void philox_block(uint32_t& a, uint32_t& b, uint32_t& c, uint32_t& d, uint32_t key_0, uint32_t key_1) {
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t first = uint64_t{0xD2511F53} * a, second = uint64_t{0xCD9E8D57} * c;
+    a = static_cast<uint32_t>(second >> 32) ^ b ^ key_0;
+    c = static_cast<uint32_t>(first >> 32) ^ d ^ key_1;
+    b = static_cast<uint32_t>(second);
+    d = static_cast<uint32_t>(first);
+    key_0 += 0x9E3779B9;
+    key_1 += 0xBB67AE85;
+  }
+}
+
+// Blocks [first, first + n) of a stream, n at most kBlocks.
+void random_words(uint64_t first, int64_t n, std::array<uint32_t, 2> key, Words& out) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t counter = first + static_cast<uint64_t>(i);
+    out.a[i] = static_cast<uint32_t>(counter);
+    out.b[i] = static_cast<uint32_t>(counter >> 32);
+    out.c[i] = out.d[i] = 0;
+  }
+  uint32_t *a = out.a.data(), *b = out.b.data(), *c = out.c.data(), *d = out.d.data();
+  for (int64_t i = 0; i < n; ++i) philox_block(a[i], b[i], c[i], d[i], key[0], key[1]);
+}
+
+void normal_blocks(const Words& words, int64_t n, float mean, float deviation, float* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    float x, y, z, w;
+    normal_pair(words.a[i], words.b[i], x, y);
+    normal_pair(words.c[i], words.d[i], z, w);
+    out[4 * i] = mean + deviation * x;
+    out[4 * i + 1] = mean + deviation * y;
+    out[4 * i + 2] = mean + deviation * z;
+    out[4 * i + 3] = mean + deviation * w;
+  }
+}
+
+void uniform_blocks(const Words& words, int64_t n, float low, float high, float* out) {
+  const float last = std::nextafter(high, low);  // rounding may reach the open end
+  const auto value = [&](uint32_t word) {
+    const float at = low + (high - low) * (static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f);
+    return at < last ? at : last;
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    out[4 * i] = value(words.a[i]);
+    out[4 * i + 1] = value(words.b[i]);
+    out[4 * i + 2] = value(words.c[i]);
+    out[4 * i + 3] = value(words.d[i]);
+  }
+}
+
+// Values [first, first + n) of a parameter, n at most kChunk.
 class Source {
  public:
   Source(const ParameterInfo& parameter, uint64_t seed) : parameter_(parameter) {
@@ -31,46 +130,16 @@ class Source {
       std::fill_n(out, n, parameter_.init == LF_INIT_ONES ? 1.0f : 0.0f);
       return;
     }
-    for (int64_t at = first; at < first + n;) {
-      const std::array<double, 4> four = parameter_.init == LF_INIT_NORMAL ? normal(at / 4) : uniform(at / 4);
-      for (int64_t lane = at % 4; lane < 4 && at < first + n; ++lane, ++at)
-        out[at - first] = static_cast<float>(four[static_cast<size_t>(lane)]);
-    }
+    std::array<float, 4 * kBlocks> values;  // of whole blocks around the run
+    Words words;
+    const int64_t block = first / 4, n_blocks = (first + n + 3) / 4 - block;
+    random_words(static_cast<uint64_t>(block), n_blocks, key_, words);
+    const auto a = static_cast<float>(parameter_.init_a), b = static_cast<float>(parameter_.init_b);
+    (parameter_.init == LF_INIT_NORMAL ? normal_blocks : uniform_blocks)(words, n_blocks, a, b, values.data());
+    std::copy_n(values.data() + (first - 4 * block), n, out);
   }
 
  private:
-  std::array<uint32_t, 4> words(int64_t block) const {
-    const auto counter = static_cast<uint64_t>(block);
-    return philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key_);
-  }
-
-  std::array<double, 4> normal(int64_t block) const {
-    const auto word = words(block);
-    std::array<double, 4> out;
-    for (size_t pair = 0; pair < 4; pair += 2) {
-      const double open = (word[pair] + 0.5) * 0x1p-32;  // in (0, 1): its logarithm is finite
-      const double radius = std::sqrt(-2.0 * std::log(open));
-      const double angle = 2.0 * std::numbers::pi * (word[pair + 1] * 0x1p-32);
-      out[pair] = parameter_.init_a + parameter_.init_b * (radius * std::cos(angle));
-      out[pair + 1] = parameter_.init_a + parameter_.init_b * (radius * std::sin(angle));
-    }
-    return out;
-  }
-
-  std::array<double, 4> uniform(int64_t block) const {
-    const auto word = words(block);
-    std::array<double, 4> out;
-    for (size_t lane = 0; lane < 4; ++lane) {
-      const double width = parameter_.init_b - parameter_.init_a;
-      const double value = parameter_.init_a + width * (word[lane] * 0x1p-32);
-      // Rounding to fp32 may reach the open end.
-      out[lane] = static_cast<float>(value) < parameter_.init_b || width <= 0
-                      ? value
-                      : std::nextafter(static_cast<float>(parameter_.init_b), static_cast<float>(parameter_.init_a));
-    }
-    return out;
-  }
-
   const ParameterInfo& parameter_;
   std::array<uint32_t, 2> key_;
 };
@@ -78,13 +147,7 @@ class Source {
 }  // namespace
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t first = uint64_t{0xD2511F53} * counter[0], second = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(second),
-               static_cast<uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(first)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
+  philox_block(counter[0], counter[1], counter[2], counter[3], key[0], key[1]);
   return counter;
 }
 

@@ -14,8 +14,8 @@ namespace lf {
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // Fills the box of a place's array, packed row-major, as the parameter's init says (LF_INIT_...): normal values by Box
-// and Muller, in double, rounded to `dtype`. Equal bits on machines with the same C library. For tied parameters,
-// initialise the one they are tied to. Pure; any thread.
+// and Muller. The bits are the same on every machine. For tied parameters, initialise the one they are tied to. Pure;
+// any thread.
 void initialise(const ParameterInfo& parameter, uint64_t seed, const Place& place, const Box& local, DType dtype,
                 void* out);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mesh/box.h"
@@ -50,7 +51,8 @@ class SafetensorsHeader {
 
   std::string text_;
   std::vector<TensorEntry> tensors_;
-  std::vector<uint32_t> by_name_;  // indices of tensors_, sorted by name: a tenth of a hash table's memory
+  // Hash of the name and index in tensors_, sorted: a fraction of a hash table's memory, and no name can make it slow.
+  std::vector<std::pair<uint64_t, uint32_t>> by_name_;
   std::map<std::string, std::string> metadata_;
   uint64_t file_size_ = 0;
 };

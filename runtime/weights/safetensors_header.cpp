@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
+#define XXH_INLINE_ALL
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <xxhash.h>
 
 #include "core/error.h"
 #include "weights/safetensors.h"
@@ -161,9 +162,11 @@ class HeaderEvents {
 // data_offsets, counted from the end of the header, become bytes of the file once they are known to tile it.
 void check_offsets(const std::string& place, std::vector<TensorEntry>& tensors, uint64_t data_begin,
                    uint64_t file_size) {
-  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+  const auto earlier = [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  };
+  if (!std::is_sorted(tensors.begin(), tensors.end(), earlier))
+    std::stable_sort(tensors.begin(), tensors.end(), earlier);
   uint64_t at = 0;
   const TensorEntry* before = nullptr;
   for (TensorEntry& tensor : tensors) {
@@ -196,6 +199,8 @@ void check_offsets(const std::string& place, std::vector<TensorEntry>& tensors, 
     tensor.end += data_begin;
   }
 }
+
+uint64_t name_hash(std::string_view name) { return XXH3_64bits(name.data(), name.size()); }
 
 void append_json_string(std::string& out, std::string_view text) {
   out += nlohmann::json(text).dump();  // throws on invalid UTF-8
@@ -283,21 +288,27 @@ SafetensorsHeader SafetensorsHeader::plan(std::vector<TensorSpec> tensors,
 }
 
 void SafetensorsHeader::index_names(const std::string& place) {
-  by_name_.resize(tensors_.size());
-  std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [&](uint32_t a, uint32_t b) { return tensors_[a].name < tensors_[b].name; });
-  const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(),
-                                        [&](uint32_t a, uint32_t b) { return tensors_[a].name == tensors_[b].name; });
+  by_name_.reserve(tensors_.size());
+  for (uint32_t i = 0; i < tensors_.size(); ++i) by_name_.emplace_back(name_hash(tensors_[i].name), i);
+  std::sort(by_name_.begin(), by_name_.end(), [&](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : tensors_[a.second].name < tensors_[b.second].name;
+  });
+  const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(), [&](const auto& a, const auto& b) {
+    return a.first == b.first && tensors_[a.second].name == tensors_[b.second].name;
+  });
   if (twice != by_name_.end())
     fail(Exit::kBadData, "{}: tensor \"{}\": expected each name once, got it twice", place,
-         printable(tensors_[*twice].name));
+         printable(tensors_[twice->second].name));
 }
 
 const TensorEntry* SafetensorsHeader::find(std::string_view name) const {
-  const auto found = std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                                      [&](uint32_t i, std::string_view wanted) { return tensors_[i].name < wanted; });
-  return found != by_name_.end() && tensors_[*found].name == name ? &tensors_[*found] : nullptr;
+  const uint64_t hash = name_hash(name);
+  auto found = std::lower_bound(by_name_.begin(), by_name_.end(), hash,
+                                [](const auto& entry, uint64_t wanted) { return entry.first < wanted; });
+  for (; found != by_name_.end() && found->first == hash; ++found) {
+    if (tensors_[found->second].name == name) return &tensors_[found->second];
+  }
+  return nullptr;
 }
 
 std::string printable(std::string_view name) {

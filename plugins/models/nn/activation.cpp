@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
+#include "nn/matmul.h"
 
 namespace lf::nn {
 namespace {
@@ -78,7 +79,8 @@ at::Tensor activate_linear(const at::Tensor& h, Activation activation, const Lin
                       const at::Tensor& h = saved[0];
                       at::Tensor dh;
                       if (wants) {
-                        const auto back = activate_backward(at::mm(dy[0], linear.matrix()), h, activation);
+                        const auto back =
+                            activate_backward(multiply(dy[0], linear.matrix(), Second::kPlain), h, activation);
                         add_gradients(linear, dy[0], back.value);
                         dh = back.dh;
                       } else {

@@ -7,12 +7,13 @@
 namespace lf::nn {
 
 at::Tensor apply(const Linear& linear, const at::Tensor& x, const at::Tensor& addend) {
-  const at::Tensor w = linear.matrix().t();
-  if (addend.defined()) {
-    at::Tensor y = at::addmm(addend, x, w);
-    return linear.bias.defined() ? y.add_(linear.bias.value) : y;
-  }
-  return linear.bias.defined() ? at::addmm(linear.bias.value, x, w) : at::mm(x, w);
+  const at::Tensor w = linear.matrix();
+  const at::Tensor& bias = linear.bias.value;
+  if (!addend.defined()) return multiply(x, w, Second::kTransposed, bias);
+  if (!bias.defined()) return multiply(x, w, Second::kTransposed, addend);
+  // Both are added before the one rounding where the product is wider than the rows.
+  const at::Tensor both = x.scalar_type() == at::kBFloat16 ? addend.to(at::kFloat) + bias : addend + bias;
+  return multiply(x, w, Second::kTransposed, both);
 }
 
 void add_gradients(const Linear& linear, const at::Tensor& dy, const at::Tensor& x) {
@@ -32,7 +33,7 @@ at::Tensor linear(const at::Tensor& x, const Linear& linear) {
                     .saved = {linear.weight.trained() ? x : at::Tensor()},
                     .backward = [linear, wants](const Tensors& dy, const Tensors& saved) -> Tensors {
                       add_gradients(linear, dy[0], saved[0]);
-                      return {wants ? at::mm(dy[0], linear.matrix()) : at::Tensor()};
+                      return {wants ? multiply(dy[0], linear.matrix(), Second::kPlain) : at::Tensor()};
                     }});
 }
 
@@ -48,7 +49,7 @@ at::Tensor linear_add(const at::Tensor& x, const Linear& linear, const at::Tenso
                     .saved = {linear.weight.trained() ? x : at::Tensor()},
                     .backward = [linear, wants](const Tensors& dy, const Tensors& saved) -> Tensors {
                       add_gradients(linear, dy[0], saved[0]);
-                      return {wants ? at::mm(dy[0], linear.matrix()) : at::Tensor(), dy[0]};
+                      return {wants ? multiply(dy[0], linear.matrix(), Second::kPlain) : at::Tensor(), dy[0]};
                     }});
 }
 
@@ -72,7 +73,7 @@ at::Tensor norm_linear(const at::Tensor& x, const Norm& norm, const Linear& line
                         add_gradients(linear, dy[0], folded(normalize(x, norm, &again)));
                       }
                       if (!wants && !norm.trained()) return {at::Tensor()};
-                      const at::Tensor dn = at::mm(dy[0], linear.matrix()).view(x.sizes());
+                      const at::Tensor dn = multiply(dy[0], linear.matrix(), Second::kPlain).view(x.sizes());
                       return {normalize_backward(dn, x, statistics, norm, wants)};
                     }});
 }

@@ -57,8 +57,8 @@ at::Tensor per_expert(const at::Tensor& rows, const std::vector<int64_t>& starts
   for (size_t e = 0; e + 1 < starts.size(); ++e) {
     const int64_t n = starts[e + 1] - starts[e];
     if (n == 0) continue;
-    at::Tensor slice = out.narrow(0, starts[e], n);
-    at::mm_out(slice, rows.narrow(0, starts[e], n), matrix(static_cast<int64_t>(e)));
+    multiply_into(out.narrow(0, starts[e], n), rows.narrow(0, starts[e], n), matrix(static_cast<int64_t>(e)),
+                  Second::kPlain);
   }
   return out;
 }

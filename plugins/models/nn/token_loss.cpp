@@ -63,8 +63,7 @@ Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at
     if (!scale) continue;
     if (head.trained()) add_transposed_product(head.gradient, gradient, some);
     if (back) {
-      at::Tensor some_dy = dy.narrow(0, begin, rows);
-      at::mm_out(some_dy, gradient, head.value);
+      multiply_into(dy.narrow(0, begin, rows), gradient, head.value, Second::kPlain);
     }
   }
   if (dy.defined()) result.dx = normalize_backward(dy, x, statistics, norm, wants_input_gradient);

@@ -67,7 +67,7 @@ struct PartLoad {
 
 // Calls body(offset, load, store) for each vector of n elements, the last one partial.
 template <typename Body>
-inline void for_vectors(int64_t n, Body body) {
+__attribute__((always_inline)) inline void for_vectors(int64_t n, Body body) {
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) body(i, WholeLoad{}, [](auto* p, V v) { store(p, v); });
   if (const int64_t left = n - i; left > 0) body(i, PartLoad{left}, [left](auto* p, V v) { store_part(p, v, left); });
@@ -87,7 +87,7 @@ inline V maximum(V a, V b) { return a > b ? a : b; }
 
 // e^x to 2 units in the last place; 0 below -87.3, where it would be denormal. Range reduction and polynomial as in the
 // Cephes library (S. Moshier).
-inline V exponential(V x) {
+__attribute__((always_inline)) inline V exponential(V x) {
   const V floor_at = broadcast(-87.3f), ceiling_at = broadcast(88.3f);
   const VI vanishes = x < floor_at;
   V clamped = x > ceiling_at ? ceiling_at : x;
@@ -108,4 +108,4 @@ inline V exponential(V x) {
   return vanishes ? V{} : result;
 }
 
-inline V sigmoid(V x) { return 1.0f / (1.0f + exponential(-x)); }
+__attribute__((always_inline)) inline V sigmoid(V x) { return 1.0f / (1.0f + exponential(-x)); }

@@ -9,7 +9,8 @@
 namespace lf::qwen_vl {
 namespace {
 
-constexpr double kLogitRows = 1024;  // rows whose logits are held at once
+// Logits are held a chunk at a time (nn::TokenLossConfig): 64 MiB of f32, and as many rounded to bf16; in bf16 values.
+constexpr double kLogitValues = 48 * 1024 * 1024;
 
 // Squares of the lengths that cutting `side` into windows gives: sum over windows of (tokens in it)^2 is a product of
 // two.
@@ -55,7 +56,7 @@ Work merger(const VisionConfig& v, double rows) {
   const auto out = static_cast<double>(v.out_hidden_size);
   Work work;
   work.linear = 2 * tokens * width * (width + out);
-  work.saved = tokens * 4 * width;  // rows, normed, before and after the activation
+  work.saved = tokens * 2 * width;  // rows, and what the activation gets
   work.out = tokens * out;
   return work;
 }
@@ -79,8 +80,7 @@ Work vision_unit(const QwenVlConfig& config, int64_t unit, std::span<const doubl
                                                     layer) != v.fullatt_block_indexes.end();
   work.linear = 2 * rows * width * (4 * width + inner * (gated ? 3 : 2));
   work.attention = 4 * (full ? frame_pairs : window_pairs) * width;
-  work.saved =
-      rows * (7 * width + inner * (gated ? 3 : 2));  // in, two normed, q, k, v, attended; before and after activation
+  work.saved = rows * (6 * width + inner * (gated ? 2 : 1));  // in, qkv, attended, between; before the activation
   work.peak = rows * 4 * width;
   work.out = rows * width;
   if (std::find(v.deepstack_visual_indexes.begin(), v.deepstack_visual_indexes.end(), layer) !=
@@ -103,8 +103,8 @@ Work language_unit(const QwenVlConfig& config, int64_t unit, std::span<const dou
   if (unit == t.num_hidden_layers + 1) {
     const auto vocabulary = static_cast<double>(t.vocab_size);
     work.linear = 2 * supervised * width * vocabulary;
-    work.saved = rows * width + supervised * width;
-    work.peak = std::min(supervised, kLogitRows) * vocabulary;
+    work.saved = supervised * width;
+    work.peak = std::min(3 * supervised * vocabulary, kLogitValues);
     work.out = 0;
     return work;
   }
@@ -116,7 +116,7 @@ Work language_unit(const QwenVlConfig& config, int64_t unit, std::span<const dou
   work.linear =
       2 * rows * width * (2 * queries + 2 * keys + 3 * inner + (sparse ? static_cast<double>(t.num_experts) : 0));
   work.attention = 4 * pairs * queries;
-  work.saved = rows * (3 * width + 2 * queries + 2 * keys + 3 * inner);
+  work.saved = rows * (2 * width + 2 * queries + 2 * keys + 2 * inner);  // the same
   work.peak = rows * (queries + 2 * keys);
   return work;
 }

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "bounded.h"
+#include "hardware/bounded.h"
 #include "lf/plugin_sdk/tensor.hpp"
 
 namespace lf::kunlun {
@@ -55,7 +55,8 @@ Communicator::Communicator(std::shared_ptr<const Runtime> runtime, Device& devic
         made.result = table.init_rank(&made.context, rank, size, id.data());
         return made;
       };
-  const auto made = timeout_.count() == 0 ? std::optional<Made>(create()) : call_within<Made>(timeout_, create);
+  const auto made =
+      timeout_.count() == 0 ? std::optional<Made>(create()) : hardware::call_within<Made>(timeout_, create);
   if (!made)
     throw sdk::Failure(LF_E_TIMEOUT, fmt::format("communicator {}: {} ranks did not meet within {} ms; is each of them "
                                                  "running, and does each create it?",
@@ -172,6 +173,7 @@ template <typename Call>
 void Communicator::submit(const std::string& what, XpuStream stream, Call&& call) {
   require_sound();
   const CurrentDevice current(*runtime_, device_.ordinal());
+  device_.note_work(stream);
   check(call(), what);
   if (group_depth_ > 0)
     group_streams_.insert(stream);
@@ -189,6 +191,7 @@ void Communicator::group_end() {
   if (group_depth_ == 0) throw sdk::Failure(LF_E_INVALID, "kunlun collectives: group_end without group_begin");
   const CurrentDevice current(*runtime_, device_.ordinal());
   --group_depth_;
+  for (const XpuStream stream : group_streams_) device_.note_work(stream);
   check(bkcl_.table.group_end(), "bkcl_group_end");
   if (group_depth_ > 0) return;
   for (const XpuStream stream : std::exchange(group_streams_, {})) track("a group of calls", stream);

@@ -141,7 +141,7 @@ void* Device::allocate(uint64_t bytes, int32_t kind) {
 
 void Device::release(void* memory) {
   if (runtime_.cause_of_death()) return;  // the process ends soon, and the runtime answers nothing sensible
-  synchronize();
+  if (busy_) synchronize();
   Block block;
   {
     const std::unique_lock lock(memory_mutex_);
@@ -226,8 +226,21 @@ void Device::destroy_stream(XpuStream stream) {
   runtime_.check(last_error, "xpu_wait");
 }
 
+void Device::note_work(XpuStream stream) const {
+  busy_ = true;
+  if (stream == nullptr) default_stream_busy_ = true;
+}
+
+void Device::settle() const {
+  if (!default_stream_busy_) return;
+  const CurrentDevice current(runtime_, ordinal_);
+  default_stream_busy_ = false;  // before the wait: work that another thread adds meanwhile is not forgotten
+  runtime_.check(runtime_.xre().wait(nullptr), "xpu_wait");
+}
+
 void Device::synchronize() const {
   runtime_.require_alive();
+  busy_ = default_stream_busy_ = false;
   const CurrentDevice current(runtime_, ordinal_);
   const std::shared_lock lock(stream_mutex_);
   runtime_.check(runtime_.xre().wait(nullptr), "xpu_wait");  // the default stream
@@ -248,6 +261,7 @@ void Device::fill(void* memory, uint8_t value, uint64_t bytes, XpuStream stream)
   if (bytes == 0) return;
   const Xre& xre = runtime_.xre();
   const CurrentDevice current(runtime_, ordinal_);
+  note_work(stream);
   auto* to = static_cast<std::byte*>(memory);
   uint64_t done = std::min(bytes, kChunkBytes);
   runtime_.check(xre.memcpy_async(to, chunk_of(value), done, kHostToDevice, stream), "xpu_memcpy_async of a fill");

@@ -32,7 +32,7 @@ class Device {
   std::string health() const;  // JSON
 
   void* allocate(uint64_t bytes, int32_t kind);
-  void release(void* memory);  // waits for the device first, as nothing else keeps its streams off the memory
+  void release(void* memory);  // waits for work under way first, as nothing else keeps streams off the memory
   lf_memory_stats stats() const;
   bool owns(const void* memory) const;
   // Where the host sees the bytes of device memory; null where it cannot.
@@ -43,6 +43,9 @@ class Device {
   XpuStream create_stream();
   void destroy_stream(XpuStream stream);
   void synchronize() const;
+  // Told by whoever enqueues work; null: the default stream. settle() waits for the default stream if there may be any.
+  void note_work(XpuStream stream) const;
+  void settle() const;
 
   // Enqueued on `stream`; the bytes come from `chunk_of(value)`, which is never written again, then double on the card.
   void fill(void* memory, uint8_t value, uint64_t bytes, XpuStream stream);
@@ -70,6 +73,7 @@ class Device {
 
   mutable std::shared_mutex stream_mutex_;  // shared while waiting, so that no stream goes away under it
   std::set<XpuStream> streams_;
+  mutable std::atomic<bool> busy_ = false, default_stream_busy_ = false;  // since the last wait
 
   std::mutex chunk_mutex_;
   std::map<uint8_t, void*> chunks_;

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "bounded.h"
+#include "hardware/bounded.h"
 #include "lf/plugin_sdk/plugin.hpp"
 
 LF_PLUGIN_MANIFEST(
@@ -93,7 +93,7 @@ uint32_t Plugin::probe(std::string& reason) {
     return answer;
   };
   const auto limit = probe_limit(environment_);
-  const auto answer = call_within<Answer>(limit, ask);
+  const auto answer = hardware::call_within<Answer>(limit, ask);
   reason = answer ? answer->reason
                   : fmt::format("the vendor's runtime did not answer within {} ms; look at dmesg and xpu-smi",
                                 limit.count());

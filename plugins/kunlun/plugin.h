@@ -1,13 +1,14 @@
 // What the plugin holds between start and stop.
 #pragma once
 
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "communicator.h"
-#include "handle_table.h"
+#include "hardware/handle_table.h"
 #include "torch_part.h"
 
 namespace lf::kunlun {
@@ -29,10 +30,10 @@ class Plugin {
   // A null stream is the default stream of the only open device; with several open devices it needs one named.
   Device& device_of(lf_stream stream, Device* named) const;
 
-  HandleTable<Device> devices{"device"};
-  HandleTable<Stream> streams{"stream"};
-  HandleTable<Event> events{"event"};
-  HandleTable<Communicator> communicators{"communicator"};
+  hardware::HandleTable<Device> devices{"kunlun device"};
+  hardware::HandleTable<Stream> streams{"kunlun stream"};
+  hardware::HandleTable<Event> events{"kunlun event"};
+  hardware::HandleTable<Communicator> communicators{"kunlun communicator"};
 
  private:
   const lf_host* host_;
@@ -53,13 +54,14 @@ extern const lf_collective_api kCollectiveTable;
 // The body of an entry: exceptions become codes, and the vendor's own code is kept beside ours.
 template <typename Body>
 int32_t entry(lf_err* err, Body&& body) noexcept {
+  if (err != nullptr) err->native = err->domain[0] = 0;
   return sdk::guard(err, [&] {
     try {
       body();
     } catch (const VendorFailure& failure) {
       if (err != nullptr) {
         err->native = failure.native();
-        std::strncpy(err->domain, "xre", sizeof err->domain);
+        std::snprintf(err->domain, sizeof err->domain, "%s", "xre");
       }
       throw;
     }

@@ -35,6 +35,7 @@ void Event::make_wait(XpuStream stream, Device& of_stream) const {
   if (!recorded_) return;
   const Runtime& runtime = device_.runtime();
   const CurrentDevice current(runtime, of_stream.ordinal());
+  of_stream.note_work(stream);
   runtime.check(runtime.xre().stream_wait_event(stream, native_), "xpu_stream_wait_event");
 }
 
@@ -90,6 +91,7 @@ void copy(CopyEnd to, CopyEnd from, uint64_t bytes, Device* on, XpuStream stream
                     to.device->ordinal()));
     return;
   }
+  on->note_work(stream);
   const CopyKind kind = to.device == nullptr ? kDeviceToHost : from.device == nullptr ? kHostToDevice : kDeviceToDevice;
   runtime.check(runtime.xre().memcpy_async(to.memory, from.memory, bytes, kind, stream),
                 fmt::format("xpu_memcpy_async of {} bytes", bytes));

@@ -27,6 +27,7 @@ typedef struct lf_kunlun_device {
   int32_t (*from_device)(void* context, void* host, const void* memory, uint64_t bytes,
                          lf_err* err);                                                          /* done on return */
   int32_t (*on_device)(void* context, void* to, const void* from, uint64_t bytes, lf_err* err); /* done on return */
+  int32_t (*settle)(void* context, lf_err* err); /* waits for the default stream, if there is work on it */
   int32_t (*synchronize)(void* context, lf_err* err);
 } lf_kunlun_device;
 

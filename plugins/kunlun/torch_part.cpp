@@ -119,6 +119,7 @@ void TorchPart::register_device(Device& device, const std::string& torch_build) 
       copy_now(of(context), {&of(context), to}, {&of(context), const_cast<void*>(from)}, bytes);
     });
   };
+  bridge.settle = [](void* context, lf_err* err) { return bridged(err, [&] { of(context).settle(); }); };
   bridge.synchronize = [](void* context, lf_err* err) { return bridged(err, [&] { of(context).synchronize(); }); };
   lf_err err = sdk::make_err();
   sdk::check(part->register_device(&bridge, &err), err);

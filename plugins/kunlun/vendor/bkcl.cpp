@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "hardware/library.h"
 #include "lf/plugin_sdk/guard.hpp"
-#include "vendor/library.h"
 #include "vendor/mangled_names.h"
 #include "vendor/runtime.h"
 
@@ -68,7 +68,7 @@ void set_numbers(lf_bkcl& table, const std::string& text) {
 }
 
 // Functions by their plain names, or by the one mangled name that means them.
-std::string set_functions(lf_bkcl& table, const Library& library, const fs::path& root) {
+std::string set_functions(lf_bkcl& table, const hardware::Library& library, const fs::path& root) {
   std::optional<std::vector<std::string>> exported;
   std::string missing;
   bool mangled = false;
@@ -102,13 +102,13 @@ std::string set_functions(lf_bkcl& table, const Library& library, const fs::path
 }
 
 Bkcl open_shim(const fs::path& path, const fs::path& root) {
-  const Library library(path);
+  const hardware::Library library(path);
   const lf_bkcl* (*entry)() = nullptr;
   if (!library.find(LF_BKCL_SHIM_ENTRY, entry, path.parent_path()))
     refuse(path.string() + " is no shim of this plugin's version (no " LF_BKCL_SHIM_ENTRY "); build it again");
   Bkcl bkcl{{}, "shim " + path.string()};
   std::memcpy(&bkcl.table, entry(), std::min<size_t>(sizeof bkcl.table, entry()->size));
-  const auto foreign = foreign_copies(vendor_library_names(), root);
+  const auto foreign = hardware::foreign_copies(vendor_library_names(), root);
   if (!foreign.empty())
     refuse("the shim brought " + foreign.front().string() + ", expected " + (root / "libbkcl.so").string());
   return bkcl;
@@ -118,7 +118,8 @@ Bkcl open_shim(const fs::path& path, const fs::path& root) {
 
 Bkcl open_bkcl(const Installation& installation, const Environment& environment) {
   if (installation.collectives.empty()) refuse("there is no libbkcl.so under " + installation.root.string());
-  const Library library(installation.collectives);  // first, so that the shim's own need of it finds this copy
+  const hardware::Library library(
+      installation.collectives);  // first, so that the shim's own need of it finds this copy
   if (const auto named = environment("LF_KUNLUN_BKCL_SHIM")) {
     if (std::error_code ignored; !fs::is_regular_file(*named, ignored))
       refuse("LF_KUNLUN_BKCL_SHIM names no file: " + *named);

@@ -26,7 +26,7 @@ PciAddress PciAddress::unpack(uint64_t packed) {
 
 std::string PciAddress::text() const { return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, slot, function); }
 
-Management::Management(const Library& library, const std::filesystem::path& root) {
+Management::Management(const hardware::Library& library, const std::filesystem::path& root) {
   const bool complete = library.find("xpumlInit", init_, root) && library.find("xpumlDeviceGetCount", count_, root) &&
                         library.find("xpumlDeviceGetHandleByIndex", handle_by_index_, root) &&
                         library.find("xpumlDeviceGetMemoryInfo", memory_, root) &&

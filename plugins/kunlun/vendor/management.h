@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "vendor/library.h"
+#include "hardware/library.h"
 
 namespace lf::kunlun {
 
@@ -24,7 +24,7 @@ struct CardMemory {
 class Management {
  public:
   // Throws LF_E_UNSUPPORTED when functions are missing or it does not start.
-  Management(const Library& library, const std::filesystem::path& root);
+  Management(const hardware::Library& library, const std::filesystem::path& root);
 
   // Of the card at `address`; nothing where the library does not know it.
   std::optional<CardMemory> memory(const PciAddress& address) const;

@@ -15,11 +15,11 @@ Runtime::Runtime(const Installation& installation)
     if (installation.management.empty())
       management_trouble_ = "there is no libxpuml.so under " + installation.root.string();
     else
-      management_.emplace(Library(installation.management), installation.root);
+      management_.emplace(hardware::Library(installation.management), installation.root);
   } catch (const sdk::Failure& failure) {
     management_trouble_ = failure.what();  // one ability less, which info() says
   }
-  const auto foreign = foreign_copies(vendor_library_names(), installation.root);
+  const auto foreign = hardware::foreign_copies(vendor_library_names(), installation.root);
   if (!foreign.empty())
     throw sdk::Failure(
         LF_E_UNSUPPORTED,

@@ -33,7 +33,7 @@ class Runtime {
 
  private:
   Installation installation_;
-  Library runtime_library_;
+  hardware::Library runtime_library_;
   Xre xre_;
   std::optional<Management> management_;
   std::string management_trouble_;

@@ -4,7 +4,7 @@
 
 namespace lf::kunlun {
 
-Xre::Xre(const Library& library, const std::filesystem::path& root) {
+Xre::Xre(const hardware::Library& library, const std::filesystem::path& root) {
   std::string missing;
   const auto need = [&](const char* symbol, auto& function) {
     if (!library.find(symbol, function, root)) missing += missing.empty() ? symbol : std::string(", ") + symbol;

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "hardware/library.h"
 #include "vendor/installation.h"
-#include "vendor/library.h"
 
 namespace lf::kunlun {
 
@@ -24,7 +24,7 @@ constexpr uint64_t kFirstKl2Model = 2, kFirstKl3Model = 300;
 
 struct Xre {
   // Throws LF_E_UNSUPPORTED, naming every function that a usable runtime must have and this one lacks.
-  Xre(const Library& library, const std::filesystem::path& root);
+  Xre(const hardware::Library& library, const std::filesystem::path& root);
 
   int (*get_driver_version)(uint32_t* major, uint32_t* minor);
   int (*get_runtime_version)(uint32_t* major, uint32_t* minor);

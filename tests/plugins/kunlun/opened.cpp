@@ -15,8 +15,9 @@ namespace {
 
 }  // namespace
 
-Opened::Opened() : host_(sdk::with_header<lf_host>()) {
-  void* handle = dlopen(LF_BUILD_DIR "/plugins/kunlun.lfplugin.so", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+Opened::Opened(const std::string& name) : host_(sdk::with_header<lf_host>()) {
+  const std::string path = LF_BUILD_DIR "/plugins/" + name + ".lfplugin.so";
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) give_up(dlerror());
   plugin_ =
       reinterpret_cast<decltype(&lf_plugin_entry)>(dlsym(handle, LF_PLUGIN_ENTRY_NAME))(LF_ABI_MAJOR, LF_ABI_MINOR);
@@ -35,6 +36,11 @@ Opened::Opened() : host_(sdk::with_header<lf_host>()) {
 }
 
 Opened::~Opened() {
+  if (!stopped_) stop();
+}
+
+void Opened::stop() {
+  stopped_ = true;
   lf_err last = sdk::make_err();
   EXPECT_EQ(plugin_->stop(&last), LF_OK) << last.message;
 }

@@ -21,11 +21,13 @@ inline std::string home(const std::string& kind) { return std::string(LF_BUILD_D
 
 class Opened {
  public:
-  Opened();   // loads and starts the plugin; aborts the process where that fails
-  ~Opened();  // stops it
+  // Loads and starts NAME.lfplugin.so; aborts the process where that fails.
+  explicit Opened(const std::string& name = "kunlun");
+  ~Opened();  // stops it, unless that was done
 
   const lf_device_api& device() const { return *device_; }
   const lf_collective_api& collective() const { return *collective_; }
+  void stop();
   std::string reason() const;  // why probe finds nothing; "" where it finds something
   std::string log() const { return log_; }
   void set_option(const std::string& name, const std::string& json) { options_[name] = json; }
@@ -64,6 +66,7 @@ class Opened {
   const lf_device_api* device_;
   const lf_collective_api* collective_;
   lf_host host_;
+  bool stopped_ = false;
   std::string log_;
   std::vector<std::shared_ptr<const void>> kept_;
   std::map<std::string, std::string> options_;

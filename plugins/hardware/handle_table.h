@@ -10,7 +10,7 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 
-namespace lf::kunlun {
+namespace lf::hardware {
 
 // Find and use overlap freely; a handle that one thread frees while another uses it is the host's mistake.
 template <typename Object>
@@ -64,11 +64,11 @@ class HandleTable {
 
  private:
   [[noreturn]] void refuse() const {
-    throw sdk::Failure(LF_E_INVALID, "kunlun: this is no " + what_ + ", or it was freed already");
+    throw sdk::Failure(LF_E_INVALID, "this is no " + what_ + ", or it was freed already");
   }
   std::string what_;
   mutable std::mutex mutex_;
   std::unordered_map<Object*, std::unique_ptr<Object>> objects_;
 };
 
-}  // namespace lf::kunlun
+}  // namespace lf::hardware

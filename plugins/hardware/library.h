@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lf::kunlun {
+namespace lf::hardware {
 
 class Library {
  public:
@@ -33,6 +33,9 @@ class Library {
 std::vector<std::filesystem::path> foreign_copies(const std::vector<std::string>& names,
                                                   const std::filesystem::path& root);
 
+// The folder of the file of that very name that this process has mapped; empty: none.
+std::filesystem::path folder_of_loaded(const std::string& name);
+
 bool lies_under(const std::filesystem::path& path, const std::filesystem::path& root);
 
-}  // namespace lf::kunlun
+}  // namespace lf::hardware

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-namespace lf::kunlun {
+namespace lf::hardware {
 
 // The result of `call`, made on a thread of its own; nothing when it took longer than `limit`. The thread is then left
 // behind with whatever the call holds, so `call` must own all it uses. What it throws is thrown here.
@@ -22,4 +22,4 @@ std::optional<Result> call_within(std::chrono::milliseconds limit, std::function
   return result.get();
 }
 
-}  // namespace lf::kunlun
+}  // namespace lf::hardware

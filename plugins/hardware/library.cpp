@@ -1,4 +1,4 @@
-#include "vendor/library.h"
+#include "hardware/library.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 
-namespace lf::kunlun {
+namespace lf::hardware {
 namespace fs = std::filesystem;
 
 Library::Library(const fs::path& path) : path_(fs::canonical(path)) {
@@ -25,27 +25,41 @@ void* Library::address(const std::string& symbol, const fs::path& root) const {
   return found;
 }
 
-std::vector<fs::path> foreign_copies(const std::vector<std::string>& names, const fs::path& root) {
-  struct Search {
-    const std::vector<std::string>& names;
-    const fs::path& root;
-    std::vector<fs::path> found;
-  } search{names, root, {}};
+namespace {
+
+// The path of every file that is mapped as a library.
+std::vector<fs::path> loaded_files() {
+  std::vector<fs::path> files;
   dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* argument) {
-        auto& [names, root, found] = *static_cast<Search*>(argument);
-        const fs::path path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-        const std::string file = path.filename();
-        const bool named = std::any_of(names.begin(), names.end(), [&](const auto& n) { return file.starts_with(n); });
-        if (named && !lies_under(fs::weakly_canonical(path), root)) found.push_back(path);
+      [](dl_phdr_info* info, size_t, void* found) {
+        if (info->dlpi_name != nullptr) static_cast<std::vector<fs::path>*>(found)->emplace_back(info->dlpi_name);
         return 0;
       },
-      &search);
-  return search.found;
+      &files);
+  return files;
+}
+
+}  // namespace
+
+std::vector<fs::path> foreign_copies(const std::vector<std::string>& names, const fs::path& root) {
+  std::vector<fs::path> foreign;
+  for (const fs::path& path : loaded_files()) {
+    const std::string file = path.filename();
+    const bool named =
+        std::any_of(names.begin(), names.end(), [&](const auto& name) { return file.starts_with(name); });
+    if (named && !lies_under(fs::weakly_canonical(path), root)) foreign.push_back(path);
+  }
+  return foreign;
+}
+
+fs::path folder_of_loaded(const std::string& name) {
+  for (const fs::path& path : loaded_files())
+    if (path.filename() == name) return fs::weakly_canonical(path).parent_path();
+  return {};
 }
 
 bool lies_under(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-}  // namespace lf::kunlun
+}  // namespace lf::hardware

@@ -22,6 +22,14 @@ packages() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
+# download LIST FOLDER: the wheels of a list, checked against its hashes.
+download() {
+  local platforms=()
+  for n in 17 24 25 26 27 28; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
+  /usr/bin/python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.11 --implementation cp \
+    "${platforms[@]}" --platform manylinux2014_x86_64 --platform any --require-hashes -r "$1" -d "$2"
+}
+
 # The wheels are unpacked slim: no Python, no GPU libraries. Their folder layout stays, since LibTorch finds the CUDA
 # runtime by a path relative to itself.
 wheels() {
@@ -30,11 +38,7 @@ wheels() {
   say "downloading LibTorch and the tokenizer (0.5 GB)"
   rm -rf .deps/unpacked .deps/site "$stamp"
   mkdir -p .deps/wheels .deps/unpacked
-  local platforms=()
-  for n in 17 24 25 26 27 28; do platforms+=(--platform "manylinux_2_${n}_x86_64"); done
-  /usr/bin/python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.11 --implementation cp \
-    "${platforms[@]}" --platform manylinux2014_x86_64 --platform any --require-hashes -r tools/setup/wheels.txt \
-    -d .deps/wheels
+  download tools/setup/wheels.txt .deps/wheels
   say "unpacking"
   unzip -q .deps/wheels/torch-2.11.0-*.whl 'torch/include/*' torch/lib/libtorch_cpu.so torch/lib/libc10.so \
     'torch/lib/libgomp*' torch/version.py -d .deps/unpacked
@@ -43,6 +47,21 @@ wheels() {
   mv .deps/unpacked .deps/site
   rm -rf .deps/wheels
   cp tools/setup/wheels.txt "$stamp"
+}
+
+cuda_headers() {
+  local stamp=.deps/cuda_headers/stamp
+  if [ -f "$stamp" ] && cmp -s "$stamp" tools/setup/cuda_headers.txt; then return; fi
+  say "downloading the headers of the CUDA runtime (2.5 MB)"
+  rm -rf .deps/cuda_headers .deps/cuda_headers.part
+  mkdir -p .deps/cuda_headers.part/wheels
+  download tools/setup/cuda_headers.txt .deps/cuda_headers.part/wheels
+  for wheel in .deps/cuda_headers.part/wheels/*.whl; do
+    unzip -q "$wheel" 'nvidia/*/include/*' -d .deps/cuda_headers.part
+  done
+  rm -rf .deps/cuda_headers.part/wheels
+  cp tools/setup/cuda_headers.txt .deps/cuda_headers.part/stamp
+  mv .deps/cuda_headers.part .deps/cuda_headers
 }
 
 tokenizer() {
@@ -61,5 +80,6 @@ manual() {
 
 packages
 wheels
+cuda_headers
 tokenizer
 manual

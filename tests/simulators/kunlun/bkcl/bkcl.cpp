@@ -1,12 +1,10 @@
 // The exported functions of the simulated libbkcl.so, in whichever flavour bkcl.h is compiled.
 #include "bkcl.h"
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
+#include "calls.h"
 #include "collectives.h"
 #include "rendezvous.h"
 
@@ -22,7 +20,6 @@ namespace {
 
 using lf::sim::Element;
 using lf::sim::Reduction;
-using lf::sim::Transfer;
 
 bool to_element(BKCLDataType type, Element& element) {
   switch (type) {
@@ -62,67 +59,7 @@ std::byte* bytes_of(const void* memory, size_t bytes) {
   return static_cast<std::byte*>(lf_sim_xpu_bytes(memory, bytes));
 }
 
-// One call, waiting to run on its stream: a collective, or transfers that may run beside those of other calls.
-struct Call {
-  std::shared_ptr<lf::sim::Communicator> ranks;
-  XPUStream stream;
-  std::function<bool()> collective;
-  std::vector<Transfer> transfers;
-};
-
-struct Group {
-  int depth = 0;
-  std::vector<Call> calls;
-};
-thread_local Group group;
-
-using Work = std::function<bool()>;
-
-BKCLResult_t enqueue(std::shared_ptr<lf::sim::Communicator> ranks, XPUStream stream, Work work) {
-  struct Job {
-    std::shared_ptr<lf::sim::Communicator> ranks;
-    Work work;
-  };
-  const auto run = [](void* argument) -> int {
-    const std::unique_ptr<Job> job(static_cast<Job*>(argument));
-    if (job->work() || job->ranks->aborted()) return 0;  // an abort frees the stream; its buffers hold anything
-    return -XPUERR_TIMEOUT;
-  };
-  auto job = std::make_unique<Job>(Job{std::move(ranks), std::move(work)});
-  if (lf_sim_xpu_enqueue(stream, run, job.get()) != 0) return BKCL_RUNTIME_ERROR;
-  job.release();
-  return BKCL_SUCCESS;
-}
-
-BKCLResult_t launch(std::vector<Call> calls) {
-  std::map<std::pair<std::shared_ptr<lf::sim::Communicator>, XPUStream>, std::vector<Transfer>> transfers;
-  for (Call& call : calls) {
-    if (call.collective) {
-      const BKCLResult_t result = enqueue(call.ranks, call.stream, std::move(call.collective));
-      if (result != BKCL_SUCCESS) return result;
-    } else {
-      auto& together = transfers[{call.ranks, call.stream}];
-      together.insert(together.end(), call.transfers.begin(), call.transfers.end());
-    }
-  }
-  for (auto& [where, together] : transfers) {
-    const auto ranks = where.first;
-    const BKCLResult_t result =
-        enqueue(ranks, where.second, [ranks, together = std::move(together)] { return ranks->exchange(together); });
-    if (result != BKCL_SUCCESS) return result;
-  }
-  return BKCL_SUCCESS;
-}
-
-BKCLResult_t submit(Call call) {
-  if (group.depth > 0) {
-    group.calls.push_back(std::move(call));
-    return BKCL_SUCCESS;
-  }
-  std::vector<Call> one;
-  one.push_back(std::move(call));
-  return launch(std::move(one));
-}
+BKCLResult_t submit(lf::sim::Call call) { return lf::sim::submit(std::move(call)) ? BKCL_SUCCESS : BKCL_RUNTIME_ERROR; }
 
 // Scripted faults first, then a communicator that is beyond use.
 BKCLResult_t usable(const char* function, BKCLContext_t context) {
@@ -166,13 +103,9 @@ BKCLResult_t bkcl_comm_count(BKCLContext_t context, int* count) {
   return result;
 }
 
-BKCLResult_t bkcl_group_start() { return ++group.depth, BKCL_SUCCESS; }
+BKCLResult_t bkcl_group_start() { return lf::sim::group_start(), BKCL_SUCCESS; }
 
-BKCLResult_t bkcl_group_end() {
-  if (group.depth == 0) return BKCL_INVALID_ARGUMENT;
-  if (--group.depth > 0) return BKCL_SUCCESS;
-  return launch(std::exchange(group.calls, {}));
-}
+BKCLResult_t bkcl_group_end() { return lf::sim::group_end() ? BKCL_SUCCESS : BKCL_RUNTIME_ERROR; }
 
 BKCLResult_t bkcl_all_reduce(BKCLContext_t context, const void* send, void* recv, size_t count, BKCLDataType type,
                              BKCLOp op, XPUStream stream) {

@@ -1,0 +1,137 @@
+// The cuda plugin on a real GPU; skipped, with the plugin's reason, where there is none. Run by
+// tools/hardware/cuda_check.sh.
+#include <chrono>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "plugins/kunlun/opened.h"
+
+namespace lf::testing {
+namespace {
+
+using ::testing::Each;
+using Clock = std::chrono::steady_clock;
+
+// Runs `body` in its own process. A skip is told by the child's reason.
+void on_gpu(const std::function<void(Opened&)>& body) {
+  run_alone({}, [&] {
+    Opened plugin("cuda");
+    if (const std::string why = plugin.reason(); !why.empty()) {
+      std::printf("skipped: %s\n", why.c_str());
+      return;
+    }
+    body(plugin);
+  });
+}
+
+TEST(CudaGpu, bytes_survive_copies_and_fills) {
+  on_gpu([](Opened& plugin) {
+    const lf_device device = plugin.open();
+    std::vector<uint32_t> sent(1 << 22);
+    std::iota(sent.begin(), sent.end(), 17U);
+    auto* memory = static_cast<std::byte*>(plugin.upload(device, sent));
+    plugin.ok(plugin.device().fill(device, memory + 4096, 0xCD, 4 << 20, nullptr, &plugin.err));
+    std::fill_n(sent.begin() + 1024, 1 << 20, 0xCDCDCDCDU);
+    EXPECT_TRUE(plugin.download<uint32_t>(device, memory, sent.size()) == sent);
+  });
+}
+
+TEST(CudaGpu, statistics_follow_allocations_and_running_out_is_survived) {
+  on_gpu([](Opened& plugin) {
+    const lf_device device = plugin.open();
+    const lf_memory_stats before = plugin.stats(device);
+    void* gigabyte = plugin.allocate(device, uint64_t{1} << 30);
+    const lf_memory_stats after = plugin.stats(device);
+    EXPECT_GE(before.free_bytes - after.free_bytes, uint64_t{1} << 30);
+    EXPECT_EQ(after.allocated_bytes, uint64_t{1} << 30);
+    void* more = nullptr;
+    EXPECT_EQ(plugin.device().memory_alloc(device, after.total_bytes, LF_MEMORY_MAIN, &more, &plugin.err),
+              LF_E_NOMEM_DEVICE);
+    plugin.ok(plugin.device().memory_free(device, gigabyte, &plugin.err));
+    plugin.allocate(device, uint64_t{1} << 30);
+  });
+}
+
+TEST(CudaGpu, copies_in_both_directions_overlap) {
+  on_gpu([](Opened& plugin) {
+    const lf_device device = plugin.open();
+    const uint64_t bytes = uint64_t{1} << 30;
+    void* up = plugin.allocate(device, bytes, LF_MEMORY_PINNED_HOST);
+    void* down = plugin.allocate(device, bytes, LF_MEMORY_PINNED_HOST);
+    void* here = plugin.allocate(device, bytes);
+    void* there = plugin.allocate(device, bytes);
+    const lf_stream first = plugin.stream(device), second = plugin.stream(device);
+    const auto milliseconds = [&](bool both) {
+      plugin.ok(plugin.device().synchronize(device, &plugin.err));
+      const auto start = Clock::now();
+      plugin.ok(plugin.device().copy(device, here, nullptr, up, bytes, first, &plugin.err));
+      if (both) plugin.ok(plugin.device().copy(nullptr, down, device, there, bytes, second, &plugin.err));
+      plugin.ok(plugin.device().synchronize(device, &plugin.err));
+      return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    };
+    milliseconds(true);  // the first use of pages and engines
+    const double one = milliseconds(false), two = milliseconds(true);
+    std::printf("1 GiB up: %.1f ms (%.1f GB/s); up and down at once: %.1f ms\n", one, bytes / one / 1e6, two);
+    EXPECT_LT(two, 1.6 * one) << "one after the other takes twice as long";
+  });
+}
+
+TEST(CudaGpu, events_time_what_a_stream_did) {
+  on_gpu([](Opened& plugin) {
+    const lf_device device = plugin.open();
+    const uint64_t bytes = uint64_t{1} << 30;
+    void* memory = plugin.allocate(device, bytes);
+    const lf_stream stream = plugin.stream(device);
+    const lf_event start = plugin.event(device), end = plugin.event(device);
+    plugin.ok(plugin.device().fill(device, memory, 1, bytes, stream, &plugin.err));
+    plugin.ok(plugin.device().event_record(start, stream, &plugin.err));
+    plugin.ok(plugin.device().fill(device, memory, 2, bytes, stream, &plugin.err));
+    plugin.ok(plugin.device().event_record(end, stream, &plugin.err));
+    plugin.ok(plugin.device().event_synchronize(end, &plugin.err));
+    double milliseconds = 0;
+    plugin.ok(plugin.device().event_milliseconds(start, end, &milliseconds, &plugin.err));
+    std::printf("1 GiB filled in %.3f ms (%.0f GB/s)\n", milliseconds, bytes / milliseconds / 1e6);
+    EXPECT_GT(milliseconds, 0.01);
+    EXPECT_LT(milliseconds, 1000);
+  });
+}
+
+TEST(CudaGpu, two_processes_sum_over_nccl) {
+  const auto ends = run_ranks(2, {}, [](const Rank& rank) {
+    Opened plugin("cuda");
+    uint32_t count = 0;
+    std::string why;
+    plugin.ok(plugin.device().probe(&count, sdk::string_sink(why), &plugin.err));
+    if (count < 2) {
+      if (rank.rank == 0) std::printf("skipped: NCCL wants a GPU per rank, and there are %u\n", count);
+      return;
+    }
+    const lf_device device = plugin.open(rank.rank);
+    std::string id;
+    if (rank.rank == 0) plugin.ok(plugin.collective().new_id(sdk::string_sink(id), &plugin.err));
+    id = rank.from_rank_0(id);
+    auto config = sdk::with_header<lf_communicator_config>();
+    config.rank = rank.rank;
+    config.size = rank.size;
+    config.id = id.data();
+    config.id_bytes = id.size();
+    config.timeout_ms = 60'000;
+    config.name = sdk::str("check/dp");
+    lf_communicator group = nullptr;
+    ASSERT_EQ(plugin.collective().create(device, &config, &group, &plugin.err), LF_OK) << plugin.message();
+    const uint64_t n = 10'000'000;
+    void* memory = plugin.upload(device, std::vector<float>(n, static_cast<float>(rank.rank + 1)));
+    const lf_stream stream = plugin.stream(device);
+    plugin.ok(plugin.device().synchronize(device, &plugin.err));
+    plugin.ok(
+        plugin.collective().all_reduce(group, memory, memory, n, LF_DTYPE_F32, LF_REDUCE_SUM, stream, &plugin.err));
+    plugin.ok(plugin.device().stream_synchronize(stream, &plugin.err));
+    EXPECT_THAT(plugin.download<float>(device, memory, n), Each(3.0F));
+    plugin.ok(plugin.collective().free(group, &plugin.err));
+  });
+  EXPECT_THAT(ends, Each(0));
+}
+
+}  // namespace
+}  // namespace lf::testing

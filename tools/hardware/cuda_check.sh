@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Proves plugins/cuda on a real GPU: devices, memory, overlap, collectives, parity and a training curve against the CPU.
+#
+#   tools/hardware/cuda_check.sh [BUILD_DIR] [OUT_DIR]
+#
+# Needs the NVIDIA driver, a finished build (default build/) and tools/hardware/cuda_setup.sh. Writes OUT_DIR/report.txt
+# (default cuda_check/) and exits 1 when any part failed; parts that this machine cannot run are listed as skipped.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+build=${1:-build}
+out=${2:-cuda_check}
+mkdir -p "$out"
+report=$out/report.txt
+: >"$report"
+failed=0
+say() { printf '%s\n' "$*" | tee -a "$report"; }
+
+# part NAME COMMAND...: runs it, keeps its output, notes its seconds.
+part() {
+  local name=$1 start=$SECONDS
+  shift
+  if "$@" >"$out/$name.log" 2>&1; then
+    say "ok       $name ($((SECONDS - start)) s)"
+  else
+    say "FAILED   $name (exit $?): $out/$name.log"
+    tail -5 "$out/$name.log" | sed 's/^/         /' | tee -a "$report"
+    failed=1
+  fi
+}
+skip() { say "skipped  $1: $2"; }
+
+say "$(date -u +%Y-%m-%dT%H:%M:%SZ) $(git rev-parse --short HEAD 2>/dev/null)"
+nvidia-smi --query-gpu=index,name,driver_version,memory.total --format=csv,noheader 2>&1 | tee -a "$report"
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+[ "$gpus" -gt 0 ] || { say "no GPU: nothing was checked"; exit 69; }
+[ -f .deps/site/torch/lib/libtorch_cuda.so ] || { say "run tools/hardware/cuda_setup.sh first"; exit 66; }
+
+# 1. The plugin's own calls: memory and its statistics, pinned memory, fills, events, an overlap of copies with copies
+#    that is measured, out-of-memory and recovery, ranges; with two GPUs NCCL between two processes.
+part device env LF_CUDA_HOME="$PWD/.deps/site/nvidia" "$build/bin/cuda_gpu_test"
+
+# 2. LibTorch through it, loaded late: the CPU's losses within a stated tolerance.
+job=${LF_CUDA_CHECK_JOB:-configs/quickstart.toml}
+if [ -x "$build/bin/lfrun" ] && [ -f "$job" ]; then
+  for device in cpu cuda; do
+    part "train_$device" env LF_DEVICE=$device "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" \
+      --set job.output=\""$out/run_$device"\" --set job.steps=20 --set precision.compute=\"fp32\" \
+      --set checkpoint.resume=false
+  done
+  part curves python3 - "$out/run_cpu/metrics.jsonl" "$out/run_cuda/metrics.jsonl" <<'P'
+import json, sys
+a, b = ([json.loads(l)["loss"] for l in open(f) if '"loss"' in l] for f in sys.argv[1:])
+# fp32 on both; a GPU sums in another order and its matmuls may round inputs to TF32 only where asked to.
+worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+print(f"{len(a)} steps, cpu {a[0]:.6f} -> {a[-1]:.6f}, cuda {b[0]:.6f} -> {b[-1]:.6f}, worst relative difference {worst:.2e}")
+sys.exit(len(a) != len(b) or not a or worst > 2e-3)
+P
+  if [ "$gpus" -ge 2 ]; then
+    part train_two_processes env LF_DEVICE=cuda "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" \
+      --set job.output=\""$out/run_two"\" --set job.steps=20 --set launch.processes=2 --set checkpoint.resume=false
+  else
+    skip train_two_processes "one GPU"
+  fi
+else
+  skip train "no $build/bin/lfrun or no $job"
+fi
+
+# 3. Reference cases, forward and backward, on the GPU.
+cases=${LF_CUDA_CHECK_PARITY:-}
+if [ -n "$cases" ]; then
+  for directory in "$cases"/*/; do
+    part "parity_$(basename "$directory")" env LF_DEVICE=cuda "$build/bin/lfrun" --plugin-dir "$build/plugins" parity "$directory"
+  done
+else
+  skip parity "set LF_CUDA_CHECK_PARITY to a folder of parity cases"
+fi
+
+# 4. A trace of one step, for the eye: does NCCL run beside backward?
+if command -v nsys >/dev/null && [ -d "$out/run_cuda" ]; then
+  part trace env LF_DEVICE=cuda nsys profile -o "$out/trace" --force-overwrite true -t cuda,nvtx \
+    "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" --set job.output=\""$out/run_trace"\" --set job.steps=5
+else
+  skip trace "no nsys, or nothing was trained"
+fi
+
+say "report: $report"
+exit $failed

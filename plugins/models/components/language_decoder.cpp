@@ -14,6 +14,20 @@ namespace {
 
 constexpr int64_t kVocabularyPiece = 64;  // rows of the table that stay together when it is cut
 
+struct Names {
+  const char *table, *input_norm, *q_norm, *k_norm, *out, *post_norm, *gate, *up, *down;
+};
+const Names& names_of(DecoderNaming naming) {
+  static constexpr Names kTransformers = {
+      "embed_tokens.weight",     "input_layernorm.weight",  "self_attn.q_norm.weight",
+      "self_attn.k_norm.weight", "self_attn.o_proj.weight", "post_attention_layernorm.weight",
+      "mlp.gate_proj.weight",    "mlp.up_proj.weight",      "mlp.down_proj.weight"};
+  static constexpr Names kInternLm2 = {"tok_embeddings.weight",   "attention_norm.weight",  "attention.q_norm.weight",
+                                       "attention.k_norm.weight", "attention.wo.weight",    "ffn_norm.weight",
+                                       "feed_forward.w1.weight",  "feed_forward.w3.weight", "feed_forward.w2.weight"};
+  return naming == DecoderNaming::kInternLm2 ? kInternLm2 : kTransformers;
+}
+
 ParameterSpec table_spec(const LanguageDecoderConfig& c, const std::string& name, uint32_t unit) {
   ParameterSpec spec = whole(name, unit, {c.vocabulary, c.width}, Init::kNormal, c.deviation);
   spec.parts[0].along = Along::kTensor;
@@ -23,6 +37,15 @@ ParameterSpec table_spec(const LanguageDecoderConfig& c, const std::string& name
 
 // q, k and v in one: cut by key/value groups.
 ParameterSpec qkv_spec(const LanguageDecoderConfig& c, const std::string& block, uint32_t unit, bool bias) {
+  if (c.naming == DecoderNaming::kInternLm2) {
+    std::vector<int64_t> shape = {(c.heads + 2 * c.kv_heads) * c.head_size};
+    if (!bias) shape.push_back(c.width);
+    ParameterSpec spec = whole(fmt::format("{}attention.wqkv.{}", block, bias ? "bias" : "weight"), unit, shape,
+                               bias ? Init::kZeros : Init::kNormal, c.deviation);
+    spec.parts[0].along = Along::kTensor;
+    spec.parts[0].piece = (c.heads / c.kv_heads + 2) * c.head_size;
+    return spec;
+  }
   const auto part = [&](const char* which, int64_t heads, int64_t piece_heads, bool copy) {
     Part p{fmt::format("{}self_attn.{}_proj.{}", block, which, bias ? "bias" : "weight"),
            {heads * c.head_size},
@@ -48,6 +71,22 @@ ParameterSpec row_cut(ParameterSpec spec, int64_t piece) {  // the input axis is
 void add_experts(ParameterTable& table, const LanguageDecoderConfig& c, const std::string& block, uint32_t unit) {
   const ExpertsConfig& e = c.experts;
   table.push_back(whole(block + "mlp.gate.weight", unit, {e.count, c.width}, Init::kNormal, c.deviation));
+  if (e.one_by_one) {
+    const auto stacked = [&](const char* which, int64_t in, int64_t out) {
+      Part part{fmt::format("{}mlp.experts.{{}}.{}_proj.weight", block, which), {e.count, in, out}, Along::kExpert};
+      part.transposed = true;
+      part.stack = e.count;
+      return part;
+    };
+    table.push_back(joined(block + "mlp.experts.gate_up_proj", unit,
+                           {stacked("gate", c.width, e.width), stacked("up", c.width, e.width)}, Init::kNormal,
+                           c.deviation, 2));
+    table.back().expert = true;
+    table.push_back(
+        joined(block + "mlp.experts.down_proj", unit, {stacked("down", e.width, c.width)}, Init::kNormal, c.deviation));
+    table.back().expert = true;
+    return;
+  }
   for (auto& [name, shape] :
        {std::pair{"mlp.experts.gate_up_proj", std::vector<int64_t>{e.count, c.width, 2 * e.width}},
         std::pair{"mlp.experts.down_proj", std::vector<int64_t>{e.count, e.width, c.width}}}) {
@@ -57,14 +96,15 @@ void add_experts(ParameterTable& table, const LanguageDecoderConfig& c, const st
   }
 }
 
-// Segment of every row's supervised count: f64 [S].
-at::Tensor supervised_rows(const DecoderBatch& batch) {
-  at::Tensor counts = at::empty({static_cast<int64_t>(batch.segments.count())}, at::kDouble);
-  const at::Tensor supervised = (batch.targets >= 0).to(at::kLong).cpu();
+// What each segment's loss weighs: its supervised rows, or the sum of their weights. f64 [S].
+at::Tensor segment_weights(const DecoderBatch& batch) {
+  at::Tensor sums = at::empty({static_cast<int64_t>(batch.segments.count())}, at::kDouble);
+  at::Tensor weights = (batch.targets >= 0).to(at::kDouble);
+  if (batch.weights.defined()) weights.mul_(batch.weights);
+  weights = weights.cpu();
   for (size_t s = 0; s < batch.segments.count(); ++s)
-    counts[static_cast<int64_t>(s)] =
-        supervised.slice(0, batch.segments.starts[s], batch.segments.starts[s + 1]).sum().item<int64_t>();
-  return counts;
+    sums[static_cast<int64_t>(s)] = weights.slice(0, batch.segments.starts[s], batch.segments.starts[s + 1]).sum();
+  return sums;
 }
 
 at::Tensor segment_rows(const nn::Segments& segments) {
@@ -82,32 +122,31 @@ int64_t LanguageDecoderConfig::sparse_count() const {
 
 ParameterTable parameter_table(const LanguageDecoderConfig& c) {
   ParameterTable table;
-  table.push_back(table_spec(c, c.prefix + "embed_tokens.weight", 0));
+  const Names& names = names_of(c.naming);
+  table.push_back(table_spec(c, c.prefix + names.table, 0));
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     const auto unit = static_cast<uint32_t>(layer + 1);
     const std::string block = fmt::format("{}layers.{}.", c.prefix, layer);
-    table.push_back(whole(block + "input_layernorm.weight", unit, {c.width}, Init::kOnes));
+    table.push_back(whole(block + names.input_norm, unit, {c.width}, Init::kOnes));
     table.push_back(qkv_spec(c, block, unit, false));
     if (c.qkv_bias) table.push_back(qkv_spec(c, block, unit, true));
     if (c.head_norms) {
-      table.push_back(whole(block + "self_attn.q_norm.weight", unit, {c.head_size}, Init::kOnes));
-      table.push_back(whole(block + "self_attn.k_norm.weight", unit, {c.head_size}, Init::kOnes));
+      table.push_back(whole(block + names.q_norm, unit, {c.head_size}, Init::kOnes));
+      table.push_back(whole(block + names.k_norm, unit, {c.head_size}, Init::kOnes));
     }
-    table.push_back(row_cut(
-        whole(block + "self_attn.o_proj.weight", unit, {c.width, c.heads * c.head_size}, Init::kNormal, c.deviation),
-        c.heads / c.kv_heads * c.head_size));
-    table.push_back(whole(block + "post_attention_layernorm.weight", unit, {c.width}, Init::kOnes));
+    table.push_back(
+        row_cut(whole(block + names.out, unit, {c.width, c.heads * c.head_size}, Init::kNormal, c.deviation),
+                c.heads / c.kv_heads * c.head_size));
+    table.push_back(whole(block + names.post_norm, unit, {c.width}, Init::kOnes));
     if (c.is_sparse(layer)) {
       add_experts(table, c, block, unit);
       continue;
     }
     const std::vector<int64_t> shape = {c.intermediate, c.width};
     table.push_back(joined(block + "mlp.gate_up_proj.weight", unit,
-                           {{block + "mlp.gate_proj.weight", shape, Along::kTensor},
-                            {block + "mlp.up_proj.weight", shape, Along::kTensor}},
+                           {{block + names.gate, shape, Along::kTensor}, {block + names.up, shape, Along::kTensor}},
                            Init::kNormal, c.deviation));
-    table.push_back(
-        row_cut(whole(block + "mlp.down_proj.weight", unit, {c.width, c.intermediate}, Init::kNormal, c.deviation), 1));
+    table.push_back(row_cut(whole(block + names.down, unit, {c.width, c.intermediate}, Init::kNormal, c.deviation), 1));
   }
   const auto last = static_cast<uint32_t>(c.layers + 1);
   table.push_back(whole(c.prefix + "norm.weight", last, {c.width}, Init::kOnes));
@@ -123,8 +162,9 @@ DecoderBatch decoder_batch(const LanguageDecoderConfig& config, const at::Tensor
                            const at::Tensor& positions, nn::Segments segments, const at::Tensor& places) {
   const int64_t n = ids.size(0);
   TORCH_CHECK(targets.sizes() == ids.sizes(), "targets must be [", n, "], got ", targets.sizes());
-  TORCH_CHECK(positions.dim() == 2 && positions.size(0) == 3 && positions.size(1) == n, "position_ids must be [3, ", n,
-              "], got ", positions.sizes());
+  const int64_t axes = 1 + *std::max_element(config.rotary.axis.begin(), config.rotary.axis.end());
+  TORCH_CHECK(positions.dim() == 2 && positions.size(0) >= axes && positions.size(1) == n, "position_ids must be [",
+              axes, ", ", n, "], got ", positions.sizes());
   TORCH_CHECK(segments.rows() == n && std::is_sorted(segments.starts.begin(), segments.starts.end()) &&
                   segments.starts.front() == 0,
               "segment_starts must ascend from 0 to the ", n, " rows");
@@ -165,7 +205,9 @@ void LanguageStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
   if (number == 0) {
     u.table = binding.take();
   } else if (layer < c.layers) {
-    u.attention.shape = {c.heads, c.kv_heads, c.head_size, /*causal=*/true};
+    const bool grouped = c.naming == DecoderNaming::kInternLm2;
+    u.attention.shape = {c.heads, c.kv_heads, c.head_size, /*causal=*/true,
+                         grouped ? nn::QkvLayout::kByGroup : nn::QkvLayout::kByKind};
     u.attention.norm = binding.take_norm(kRms, c.norm_eps);
     u.attention.qkv = binding.take_linear(c.qkv_bias);
     if (c.head_norms) {
@@ -222,13 +264,13 @@ nn::Tensors LanguageStage::layer(const Unit& unit, int64_t number, const Decoder
 
 nn::Tensors LanguageStage::end(const Unit& unit, const DecoderBatch& batch, const nn::Tensors& in) const {
   DecoderResult& result = *batch.result;
-  const nn::TokenLoss loss =
-      nn::token_loss(in[0], unit.norm, unit.head, batch.targets, {.gradient_scale = batch.gradient_scale});
+  const nn::TokenLoss loss = nn::token_loss(in[0], unit.norm, unit.head, batch.targets,
+                                            {.gradient_scale = batch.gradient_scale, .weights = batch.weights});
   at::Tensor total = loss.sum;
-  result.loss_weight = loss.count;
+  result.loss_weight = loss.weight;
   if (config_.carries_statistics()) {
     const bool pooled = config_.experts.balance == BalanceLoss::kPerBatch;
-    at::Tensor statistics = in[1].to(at::kDouble), weights = supervised_rows(batch).to(in[1].device());
+    at::Tensor statistics = in[1].to(at::kDouble), weights = segment_weights(batch).to(in[1].device());
     at::Tensor rows = segment_rows(batch.segments).to(in[1].device()) * static_cast<double>(config_.sparse_count());
     if (pooled) {
       statistics = statistics.sum(0, true);

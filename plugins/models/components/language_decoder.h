@@ -1,5 +1,6 @@
 // A causal language decoder over packed sequences: dense or with experts, tied head or its own, rows from other
-// components at places of the sequence, deep-stack rows after the first layers. Covers Qwen2 and Qwen3 text models.
+// components at places of the sequence, deep-stack rows after the first layers. Covers Llama, InternLM2, Qwen2 and
+// Qwen3 text models.
 //
 //   unit 0             token table; rows of edge "visual" at their places
 //   units 1..layers    layers; after layer k the rows of edge "deepstack.k" are added at the same places
@@ -26,10 +27,15 @@ enum class BalanceLoss { kNone, kPerSample, kPerBatch };
 
 struct ExpertsConfig {
   int64_t count = 0, per_token = 0, width = 0;
+  // How files hold them: all in one, [E, in, out] (Qwen3-VL-MoE), or expert by expert, [out, in] (Qwen3-MoE).
+  bool one_by_one = false;
   std::vector<bool> sparse_layers;
   BalanceLoss balance = BalanceLoss::kNone;
   double balance_coefficient = 0;
 };
+
+// What files call a decoder's tensors. InternLM2 also keeps q, k and v in one, grouped by key/value head.
+enum class DecoderNaming { kTransformers, kInternLm2 };
 
 struct LanguageDecoderConfig {
   int64_t vocabulary = 0, width = 0, intermediate = 0, layers = 0;
@@ -40,8 +46,9 @@ struct LanguageDecoderConfig {
   int64_t padding_id = -1;  // its row of the table gets no gradient from look-ups
   int64_t deepstack = 0;    // edges "deepstack.0" and on
   ExpertsConfig experts;    // count 0: dense
-  std::string prefix;       // "model."
-  std::string head_name;    // "lm_head.weight"
+  DecoderNaming naming = DecoderNaming::kTransformers;
+  std::string prefix;     // "model."
+  std::string head_name;  // "lm_head.weight"
 
   int64_t n_units() const { return layers + 2; }
   bool is_sparse(int64_t layer) const { return experts.count > 0 && experts.sparse_layers[static_cast<size_t>(layer)]; }
@@ -55,7 +62,7 @@ ParameterTable parameter_table(const LanguageDecoderConfig& config);
 struct DecoderResult {
   double loss_sum = 0;            // with the balance loss
   double balance_sum = 0;         // balance loss times weight, without its coefficient
-  int64_t loss_weight = 0;        // supervised rows
+  double loss_weight = 0;         // supervised rows, or the sum of their weights
   at::Tensor logits, token_loss;  // f32 [N, V], [N]; if asked for
 };
 
@@ -64,13 +71,14 @@ struct DecoderBatch {
   at::Tensor ids, targets;  // i64 [N]
   nn::Segments segments;
   nn::RotaryTable rotary;
-  at::Tensor places;  // i64 [R]: where rows of other components stand; undefined: none
+  at::Tensor weights;  // f32 [N]: of each row's loss; undefined: 1
+  at::Tensor places;   // i64 [R]: where rows of other components stand; undefined: none
   std::optional<double> gradient_scale;
   bool outputs = false;
   std::shared_ptr<DecoderResult> result;
 };
 
-// Columns on the stage's device. positions i64 [3, N].
+// Columns on the stage's device. positions i64 [axes of the rotary, N].
 DecoderBatch decoder_batch(const LanguageDecoderConfig& config, const at::Tensor& ids, const at::Tensor& targets,
                            const at::Tensor& positions, nn::Segments segments, const at::Tensor& places);
 

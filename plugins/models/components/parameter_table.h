@@ -11,13 +11,16 @@ namespace lf::components {
 
 enum class Along { kNone, kTensor, kExpert };
 
-// A piece of a parameter as files hold it (lf_part): cut along `axis` in multiples of `piece`.
+// A piece of a parameter as files hold it (lf_part): cut along `axis` in multiples of `piece`. `shape` is the
+// parameter's side, after stacking and transposing.
 struct Part {
   std::string name;
   std::vector<int64_t> shape;
   Along along = Along::kNone;
   int64_t axis = 0, piece = 1;
-  bool copy = false;  // with more ranks than pieces, ranks share pieces
+  bool copy = false;        // with more ranks than pieces, ranks share pieces
+  bool transposed = false;  // the file's last two axes run the other way round
+  int64_t stack = 0;        // > 0: so many file tensors, "{}" in the name being their index, along a new axis 0
 };
 
 enum class Init { kZeros, kOnes, kNormal };
@@ -26,11 +29,13 @@ struct ParameterSpec {
   std::string name;  // published, or the joined one's own
   uint32_t unit = 0;
   std::vector<int64_t> shape;
-  std::vector<Part> parts;  // joined along axis 0
+  std::vector<Part> parts;  // joined along join_axis
+  int64_t join_axis = 0;
   Init init = Init::kNormal;
-  double deviation = 0;  // kNormal
-  bool decays = true;    // false: norms and biases
+  double mean = 0, deviation = 0;  // kNormal
+  bool decays = true;              // false: norms and biases
   bool expert = false;
+  bool buffer = false;  // saved, never trained
   // Shares the values of that parameter of the same component.
   std::optional<uint32_t> tied_to;
 };
@@ -51,14 +56,25 @@ inline ParameterSpec whole(std::string name, uint32_t unit, std::vector<int64_t>
   return spec;
 }
 
-// A parameter that joins several tensors of files along axis 0.
-inline ParameterSpec joined(std::string name, uint32_t unit, std::vector<Part> parts, Init init, double deviation = 0) {
+// A parameter that starts with one value everywhere.
+inline ParameterSpec constant(std::string name, uint32_t unit, std::vector<int64_t> shape, double value) {
+  ParameterSpec spec = whole(std::move(name), unit, std::move(shape), Init::kNormal);
+  spec.mean = value;
+  spec.decays = false;
+  return spec;
+}
+
+// A parameter that joins several tensors of files.
+inline ParameterSpec joined(std::string name, uint32_t unit, std::vector<Part> parts, Init init, double deviation = 0,
+                            int64_t axis = 0) {
   ParameterSpec spec;
+  const auto at = static_cast<size_t>(axis);
   spec.name = std::move(name);
   spec.unit = unit;
+  spec.join_axis = axis;
   spec.shape = parts.front().shape;
-  spec.shape[0] = 0;
-  for (const Part& part : parts) spec.shape[0] += part.shape[0];
+  spec.shape[at] = 0;
+  for (const Part& part : parts) spec.shape[at] += part.shape[at];
   spec.parts = std::move(parts);
   spec.init = init;
   spec.deviation = deviation;

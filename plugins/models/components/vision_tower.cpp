@@ -8,7 +8,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "components/binding.h"
 #include "nn/embedding.h"
 
 namespace lf::components {
@@ -16,23 +15,9 @@ namespace {
 
 constexpr double kNormEps = 1e-6;  // of every norm of the three towers, whatever their config says
 
-void add_norm(ParameterTable& table, const std::string& name, uint32_t unit, int64_t width, nn::NormKind kind) {
-  table.push_back(whole(name + ".weight", unit, {width}, Init::kOnes));
-  if (kind == nn::NormKind::kLayer) table.push_back(whole(name + ".bias", unit, {width}, Init::kZeros));
-}
-
-void add_linear(ParameterTable& table, const std::string& name, uint32_t unit, int64_t out, int64_t in,
-                double deviation) {
-  table.push_back(whole(name + ".weight", unit, {out, in}, Init::kNormal, deviation));
-  table.push_back(whole(name + ".bias", unit, {out}, Init::kZeros));
-}
-
-void add_merger(ParameterTable& table, const VisionTowerConfig& config, uint32_t unit, const std::string& norm,
-                int64_t norm_width, const std::string& up, const std::string& down) {
-  const int64_t folded = config.width * config.merge * config.merge;
-  add_norm(table, norm, unit, norm_width, config.norm);
-  add_linear(table, up, unit, folded, folded, config.deviation);
-  add_linear(table, down, unit, config.out_width, folded, config.deviation);
+MergerConfig merger_of(const VisionTowerConfig& c, bool norm_patches) {
+  const int64_t folded = c.width * c.merge * c.merge;
+  return {c.width, c.merge, folded, c.out_width, norm_patches, c.norm, kNormEps, c.deviation};
 }
 
 at::Tensor integers(const std::vector<int64_t>& values, const at::Device& device) {
@@ -88,13 +73,13 @@ ParameterTable parameter_table(const VisionTowerConfig& c) {
     add_linear(table, block + c.names.down, unit, c.width, c.intermediate, c.deviation);
     if (const int64_t k = c.deepstack_of(layer); k >= 0) {
       const std::string merger = fmt::format("{}deepstack_merger_list.{}.", prefix, k);
-      add_merger(table, c, unit, merger + c.names.deepstack_norm, c.width * c.merge * c.merge,
-                 merger + c.names.deepstack_up, merger + c.names.deepstack_down);
+      add_merger(table, merger_of(c, false), unit,
+                 {merger + c.names.deepstack_norm, merger + c.names.deepstack_up, merger + c.names.deepstack_down});
     }
   }
   const std::string merger = prefix + "merger.";
-  add_merger(table, c, static_cast<uint32_t>(c.depth + 1), merger + c.names.merger_norm, c.width,
-             merger + c.names.merger_up, merger + c.names.merger_down);
+  add_merger(table, merger_of(c, true), static_cast<uint32_t>(c.depth + 1),
+             {merger + c.names.merger_norm, merger + c.names.merger_up, merger + c.names.merger_down});
   return table;
 }
 
@@ -148,12 +133,6 @@ void VisionStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
   Unit& u = units_.at(unit);
   u = {};
   u.trains = any_trained(parameters);
-  const auto take_merger = [&](int64_t fold) {
-    Merger merger{fold, binding.take_norm(c.norm, kNormEps), {}, {}};
-    merger.up = binding.take_linear(true);
-    merger.down = binding.take_linear(true);
-    return merger;
-  };
   if (number == 0) {
     u.patch = binding.take_linear(c.patch_bias);
     if (c.position_side > 0) u.grid = binding.take();
@@ -166,18 +145,11 @@ void VisionStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
     u.mlp.norm = binding.take_norm(c.norm, kNormEps);
     u.mlp.up = binding.take_linear(true);
     u.mlp.down = binding.take_linear(true);
-    if (c.deepstack_of(layer) >= 0) u.merger = take_merger(1);
+    if (c.deepstack_of(layer) >= 0) u.merger = Merger::take(merger_of(c, false), binding);
   } else {
-    u.merger = take_merger(c.merge * c.merge);
+    u.merger = Merger::take(merger_of(c, true), binding);
   }
   binding.done();
-}
-
-// fold 1: the norm is over the m² patches together (Qwen3-VL's deep-stack mergers), else over each.
-at::Tensor VisionStage::merged(const at::Tensor& hidden, const Merger& merger) const {
-  const at::Tensor rows = merger.fold == 1 ? hidden.view({-1, config_.width * config_.merge * config_.merge}) : hidden;
-  const at::Tensor up = nn::norm_linear(rows, merger.norm, merger.up, merger.fold);
-  return nn::activate_linear(up, nn::Activation::kGelu, merger.down);
 }
 
 nn::Tensors VisionStage::run(uint32_t unit, const VisionBatch& batch, const nn::Tensors& in) const {
@@ -196,9 +168,9 @@ nn::Tensors VisionStage::run(uint32_t unit, const VisionBatch& batch, const nn::
         nn::self_attention(in[0], u.attention, batch.rotary, whole_frames ? batch.frames : batch.windows);
     hidden = nn::feed_forward(hidden, u.mlp);
     if (config_.deepstack_of(layer) < 0) return {hidden};
-    return {hidden, merged(hidden, u.merger)};
+    return {hidden, u.merger(hidden)};
   }
-  at::Tensor rows = merged(in[0], u.merger);
+  at::Tensor rows = u.merger(in[0]);
   if (batch.token_order.defined()) rows = nn::permute_rows(rows, batch.token_order_inverse, batch.token_order);
   return {rows};
 }

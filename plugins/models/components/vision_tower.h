@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "components/merger.h"
 #include "components/parameter_table.h"
 #include "components/vision_layout.h"
 #include "nn/chain.h"
@@ -74,11 +75,6 @@ class VisionStage {
                               const std::vector<nn::Recompute>& recompute) const;
 
  private:
-  struct Merger {
-    int64_t fold = 1;
-    nn::Norm norm;
-    nn::Linear up, down;
-  };
   struct Unit {
     nn::Linear patch;
     nn::Parameter grid;
@@ -87,7 +83,6 @@ class VisionStage {
     Merger merger;
     bool trains = false;
   };
-  at::Tensor merged(const at::Tensor& hidden, const Merger& merger) const;
   nn::Tensors run(uint32_t unit, const VisionBatch& batch, const nn::Tensors& in) const;
 
   VisionTowerConfig config_;

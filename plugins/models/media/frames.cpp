@@ -54,4 +54,15 @@ std::vector<int64_t> sample_frames_qwen3(int64_t total, double native_fps, const
   return frames;
 }
 
+std::vector<int64_t> sample_frames_centred(int64_t total, int64_t count) {
+  check(total, 1);
+  count = std::clamp<int64_t>(count, 1, total);
+  const double step = static_cast<double>(total) / static_cast<double>(count), shift = step / 2;
+  std::vector<int64_t> frames(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    frames[static_cast<size_t>(i)] =
+        std::min(static_cast<int64_t>(static_cast<float>(shift + static_cast<double>(i) * step)), total - 1);
+  return frames;
+}
+
 }  // namespace lf::media

@@ -21,4 +21,8 @@ std::vector<int64_t> sample_frames_qwen2(int64_t total, double native_fps, const
 // video_processing_qwen3_vl.py, sample_frames.
 std::vector<int64_t> sample_frames_qwen3(int64_t total, double native_fps, const FrameRule& rule);
 
+// InternVL: the middles of `count` equal stretches; at most all frames. Source: transformers 5.24,
+// video_processing_internvl.py, sample_frames (single precision, cut off).
+std::vector<int64_t> sample_frames_centred(int64_t total, int64_t count);
+
 }  // namespace lf::media

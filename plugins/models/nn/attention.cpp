@@ -26,15 +26,27 @@ std::vector<at::Tensor> rows_by_length(const Segments& segments, const at::Devic
 at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
                     const RotaryTable& rotary, const Segments& segments) {
   const int64_t d = shape.head_size, groups = shape.heads / shape.kv_heads;
-  const auto heads = qkv.view({qkv.size(0), shape.heads + 2 * shape.kv_heads, d})
-                         .split_with_sizes({shape.heads, shape.kv_heads, shape.kv_heads}, 1);
-  at::Tensor q = heads[0], k = heads[1];
+  at::Tensor q, k, v;
+  if (shape.layout == QkvLayout::kByGroup) {
+    const auto parts = qkv.view({qkv.size(0), shape.kv_heads, groups + 2, d}).split_with_sizes({groups, 1, 1}, 2);
+    q = parts[0].flatten(1, 2);
+    k = parts[1].squeeze(2);
+    v = parts[2].squeeze(2);
+  } else {
+    const auto heads = qkv.view({qkv.size(0), shape.heads + 2 * shape.kv_heads, d})
+                           .split_with_sizes({shape.heads, shape.kv_heads, shape.kv_heads}, 1);
+    q = heads[0];
+    k = heads[1];
+    v = heads[2];
+  }
   if (norms.present()) {
     q = norm(q.reshape({-1, d}), norms.query).view(q.sizes());
     k = norm(k.reshape({-1, d}), norms.key).view(k.sizes());
   }
-  q = rotate(q, rotary);
-  k = rotate(k, rotary);
+  if (rotary.present()) {
+    q = rotate(q, rotary);
+    k = rotate(k, rotary);
+  }
   if (qkv.size(0) == 0) return q.flatten(1);
   at::Tensor result = at::zeros({qkv.size(0), shape.heads, d}, qkv.options());
   for (const at::Tensor& rows : rows_by_length(segments, qkv.device())) {
@@ -43,8 +55,8 @@ at::Tensor composed(const at::Tensor& qkv, const AttentionShape& shape, const He
       return picked.transpose(1, 2);
     };
     const auto repeated = [&](const at::Tensor& t) { return groups == 1 ? t : t.repeat_interleave(groups, 1); };
-    const at::Tensor out = at::scaled_dot_product_attention(batch(q), repeated(batch(k)), repeated(batch(heads[2])), {},
-                                                            0.0, shape.causal);
+    const at::Tensor out =
+        at::scaled_dot_product_attention(batch(q), repeated(batch(k)), repeated(batch(v)), {}, 0.0, shape.causal);
     result = result.index_copy(0, rows.flatten(), out.transpose(1, 2).reshape({rows.numel(), shape.heads, d}));
   }
   return result.flatten(1);

@@ -10,9 +10,14 @@
 
 namespace lf::nn {
 
+// How a row of qkv is laid out: all query heads, then keys, then values; or (InternLM2's wqkv) for each key/value head
+// its query heads, its key and its value.
+enum class QkvLayout { kByKind, kByGroup };
+
 struct AttentionShape {
   int64_t heads = 1, kv_heads = 1, head_size = 0;
   bool causal = false;
+  QkvLayout layout = QkvLayout::kByKind;
 
   int64_t query_width() const { return heads * head_size; }
   int64_t width() const { return (heads + 2 * kv_heads) * head_size; }  // of qkv rows
@@ -34,7 +39,7 @@ struct HeadNorms {
   bool trained() const { return query.trained() || key.trained(); }
 };
 
-// qkv [N, width()]: all query heads, then keys, then values; rotated here. -> [N, heads * D].
+// qkv [N, width()] as the shape lays it out; rotated here, or not where the table is undefined. -> [N, heads * D].
 at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
                      const RotaryTable& rotary, const Segments& segments);
 

@@ -66,6 +66,19 @@ at::Tensor permute_rows(const at::Tensor& x, const at::Tensor& order, const at::
                  }});
 }
 
+at::Tensor select_rows(const at::Tensor& x, const at::Tensor& places) {
+  at::Tensor picked;
+  {
+    at::NoGradGuard no_grad;
+    picked = x.index_select(0, places);
+  }
+  return record(
+      picked,
+      {.inputs = {x}, .saved = {}, .backward = [places, n = x.size(0)](const Tensors& dy, const Tensors&) -> Tensors {
+         return {at::zeros({n, dy[0].size(1)}, dy[0].options()).index_copy_(0, places, dy[0])};
+       }});
+}
+
 at::Tensor add_interpolated(const at::Tensor& x, const Parameter& table, const at::Tensor& taps,
                             const at::Tensor& weights) {
   const auto wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;

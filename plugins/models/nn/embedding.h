@@ -18,7 +18,10 @@ at::Tensor add_rows(const at::Tensor& x, const at::Tensor& rows, const at::Tenso
 // x's rows in another order: result row i is x's row order[i]. `inverse` is the inverse permutation.
 at::Tensor permute_rows(const at::Tensor& x, const at::Tensor& order, const at::Tensor& inverse);
 
-// x + sum over t of weights[:, t] · table[taps[:, t]]: a learned grid resized to each image (Qwen3-VL).
+// x's rows at `places` (i64 [R], distinct) -> [R, C].
+at::Tensor select_rows(const at::Tensor& x, const at::Tensor& places);
+
+// x + sum over t of weights[:, t] · table[taps[:, t]]: a learned grid resized to each image (Qwen3-VL, InternViT).
 // taps i64 [N, T], weights f32 [N, T].
 at::Tensor add_interpolated(const at::Tensor& x, const Parameter& table, const at::Tensor& taps,
                             const at::Tensor& weights);

@@ -16,6 +16,10 @@ std::vector<float> frequencies(int64_t d, double theta) {
 
 }  // namespace
 
+RotarySpec plain_rotary(int64_t head_size, double theta) {
+  return {std::vector<int64_t>(static_cast<size_t>(head_size / 2), 0), frequencies(head_size, theta)};
+}
+
 RotarySpec chunked_rotary(int64_t head_size, double theta, const std::vector<int64_t>& sections) {
   RotarySpec spec{{}, frequencies(head_size, theta)};
   for (size_t s = 0; s < sections.size(); ++s)

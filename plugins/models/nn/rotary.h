@@ -14,6 +14,8 @@ struct RotarySpec {
   std::vector<float> frequency;  // [D/2], radians per position; f32 as the reference computes them
 };
 
+// Plain text: one axis.
+RotarySpec plain_rotary(int64_t head_size, double theta);
 // Text of Qwen2-VL and Qwen2.5-VL: frequency j belongs to the axis whose section of [t, h, w] it falls into.
 RotarySpec chunked_rotary(int64_t head_size, double theta, const std::vector<int64_t>& sections);
 // Text of Qwen3-VL: T everywhere, but H at j = 1, 4, 7 ... below 3 · sections[1], W at j = 2, 5, 8 ... below 3 ·
@@ -23,7 +25,9 @@ RotarySpec interleaved_rotary(int64_t head_size, double theta, const std::vector
 RotarySpec axial_rotary(int64_t head_size, double theta);
 
 struct RotaryTable {
-  at::Tensor cosine, sine;  // [N, D/2] f32
+  at::Tensor cosine, sine;  // [N, D/2] f32; undefined: nothing is rotated
+
+  bool present() const { return cosine.defined(); }
 };
 
 // positions i64 [axes, N].

@@ -13,7 +13,8 @@ namespace {
 at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // Losses of a chunk [m]; with a scale, logits become their gradient times it.
-at::Tensor plain_cross_entropy(at::Tensor logits, const at::Tensor& targets, std::optional<double> scale) {
+at::Tensor plain_cross_entropy(at::Tensor logits, const at::Tensor& targets, const at::Tensor& weights,
+                               std::optional<double> scale) {
   const at::Tensor column = targets.unsqueeze(1);
   const at::Tensor total = logits.logsumexp(1, true);
   const at::Tensor losses = (total - logits.gather(1, column)).squeeze(1);
@@ -21,6 +22,7 @@ at::Tensor plain_cross_entropy(at::Tensor logits, const at::Tensor& targets, std
     logits.sub_(total).exp_();
     logits.scatter_add_(1, column, at::full_like(column, -1, logits.options()));
     logits.mul_(*scale);
+    if (weights.defined()) logits.mul_(weights.unsqueeze(1));
   }
   return losses;
 }
@@ -32,7 +34,7 @@ struct Pass {
 
 // One pass over the supervised rows; with a scale, adds the parameters' gradients.
 Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at::Tensor& targets,
-          std::optional<double> scale, int64_t chunk_bytes, bool wants_input_gradient) {
+          const at::Tensor& weights, std::optional<double> scale, int64_t chunk_bytes, bool wants_input_gradient) {
   NormStatistics statistics;
   const at::Tensor y = normalize(x, norm, &statistics);
   const int64_t n = x.size(0), vocabulary = head.value.size(0);
@@ -50,14 +52,15 @@ Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at
     const at::Tensor some = y.narrow(0, begin, rows);
     at::Tensor logits = product_f32(some, head.value, Second::kTransposed, buffer.narrow(0, 0, rows));
     const at::Tensor wanted = targets.narrow(0, begin, rows);
+    const at::Tensor weight = weights.defined() ? weights.narrow(0, begin, rows) : at::Tensor();
     at::Tensor gradient = logits;
     if (cpu::fits(logits)) {
       if (scale && y.scalar_type() == at::kBFloat16) gradient = rounded.narrow(0, 0, rows);
       result.losses.narrow(0, begin, rows)
-          .copy_(cpu::cross_entropy(logits, wanted, scale.value_or(0),
+          .copy_(cpu::cross_entropy(logits, wanted, weight, scale.value_or(0),
                                     gradient.is_same(logits) ? at::Tensor() : gradient));
     } else {
-      result.losses.narrow(0, begin, rows).copy_(plain_cross_entropy(logits, wanted, scale));
+      result.losses.narrow(0, begin, rows).copy_(plain_cross_entropy(logits, wanted, weight, scale));
       gradient = logits.to(y.scalar_type());
     }
     if (!scale) continue;
@@ -89,9 +92,12 @@ TokenLoss token_loss(const at::Tensor& x, const Norm& norm, const Parameter& hea
   result.rows = (targets >= 0).nonzero().flatten();
   result.count = result.rows.size(0);
   const at::Tensor picked = x.index_select(0, result.rows), picked_targets = targets.index_select(0, result.rows);
-  const Pass first = pass(picked, norm, head, picked_targets, ahead, config.chunk_bytes, wants);
+  at::Tensor weights;
+  if (config.weights.defined()) weights = config.weights.index_select(0, result.rows);
+  const Pass first = pass(picked, norm, head, picked_targets, weights, ahead, config.chunk_bytes, wants);
   result.each = first.losses;
-  result.sum = first.losses.sum(at::kDouble);
+  result.weight = weights.defined() ? weights.sum(at::kDouble).item<double>() : static_cast<double>(result.count);
+  result.sum = weights.defined() ? (first.losses.to(at::kDouble) * weights).sum() : first.losses.sum(at::kDouble);
   if (!back) return result;
 
   if (ahead) {
@@ -104,9 +110,9 @@ TokenLoss token_loss(const at::Tensor& x, const Norm& norm, const Parameter& hea
     };
   } else {
     node.saved = {picked};
-    node.backward = [norm, head, picked_targets, rows = result.rows, n = x.size(0), wants, bytes = config.chunk_bytes](
-                        const Tensors& gradient, const Tensors& saved) -> Tensors {
-      const Pass second = pass(saved[0], norm, head, picked_targets, gradient[0].item<double>(), bytes, wants);
+    node.backward = [norm, head, picked_targets, weights, rows = result.rows, n = x.size(0), wants,
+                     bytes = config.chunk_bytes](const Tensors& gradient, const Tensors& saved) -> Tensors {
+      const Pass second = pass(saved[0], norm, head, picked_targets, weights, gradient[0].item<double>(), bytes, wants);
       return {wants ? spread(second.dx, rows, n) : at::Tensor()};
     };
   }

@@ -1,6 +1,6 @@
 // Next-token cross entropy over a large vocabulary: only supervised rows are ever multiplied with the head, a chunk of
 // rows at a time, and the full logits never exist.
-//   loss = sum over rows i with targets[i] >= 0 of  logsumexp(l_i) - l_i[targets[i]],   l = norm(x) Wᵀ
+//   loss = sum over rows i with targets[i] >= 0 of  w_i (logsumexp(l_i) - l_i[targets[i]]),   l = norm(x) Wᵀ
 #pragma once
 
 #include <optional>
@@ -18,13 +18,15 @@ struct TokenLossConfig {
   // and the parameters' gradients are added *in forward*. Otherwise backward multiplies with the head once more.
   std::optional<double> gradient_scale;
   int64_t chunk_bytes = int64_t{64} << 20;  // of logits held at a time
+  at::Tensor weights = {};                  // f32 [N]: w; undefined: 1
 };
 
 struct TokenLoss {
   at::Tensor sum;     // f64 [], differentiable: a sum, never a mean
   int64_t count = 0;  // supervised rows
+  double weight = 0;  // sum of their w
   at::Tensor rows;    // i64 [count]: the supervised rows
-  at::Tensor each;    // f32 (f64) [count]: their losses
+  at::Tensor each;    // f32 (f64) [count]: their losses, without w
 };
 
 // x [N, C]; head [V, C]; targets i64 [N], negative where not supervised. Logits, losses and their sum in f32 and above.

@@ -6,15 +6,18 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "family/json_fields.h"
 #include "lf/plugin_sdk/guard.hpp"
-#include "qwen_vl/json_fields.h"
 
 namespace lf::qwen_vl {
 namespace {
 
+using family::ignore_bookkeeping;
+using family::JsonFields;
+using family::kNotBuilt;
+using family::parse_text;
+using family::TextRules;
 using nlohmann::json;
-
-constexpr const char* kNotBuilt = "not built into qwen_vl";
 
 [[noreturn]] void refuse(const std::string& message) { throw sdk::Failure(LF_E_INVALID, message); }
 
@@ -29,120 +32,24 @@ Family parse_family(const std::string& model_type) {
       model_type));
 }
 
-// Fields of every transformers configuration that have no part in the maths of training.
-void ignore_bookkeeping(JsonFields& fields) {
-  fields.ignore({"_name_or_path",
-                 "architectures",
-                 "bos_token_id",
-                 "eos_token_id",
-                 "chunk_size_feed_forward",
-                 "dtype",
-                 "torch_dtype",
-                 "id2label",
-                 "label2id",
-                 "is_encoder_decoder",
-                 "output_attentions",
-                 "output_hidden_states",
-                 "problem_type",
-                 "return_dict",
-                 "transformers_version",
-                 "use_cache",
-                 "model_type",
-                 "_attn_implementation",
-                 "_attn_implementation_autoset",
-                 "attn_implementation",
-                 "auto_map",
-                 "return_dict_in_generate"});
-  fields.only("quantization_config", {}, kNotBuilt);
-}
-
-struct Rope {
-  double theta;
-  std::vector<int64_t> section;
-};
-
-// rope_parameters (transformers 5), or rope_theta and rope_scaling (published).
-Rope parse_rope(JsonFields& fields, double default_theta, std::vector<int64_t> default_section, bool interleaved) {
-  Rope rope{fields.positive_number("rope_theta", default_theta), std::move(default_section)};
-  fields.only("partial_rotary_factor", {1, 1.0}, kNotBuilt);
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    const json* object = fields.object(name);
-    if (object == nullptr) continue;
-    JsonFields inner(*object, fmt::format("{}.{}", fields.place(), name));
-    for (const char* type : {"type", "rope_type"}) inner.only(type, {"default", "mrope"}, kNotBuilt);
-    rope.theta = inner.positive_number("rope_theta", rope.theta);
-    rope.section = inner.integers("mrope_section", rope.section);
-    if (inner.flag("mrope_interleaved", interleaved) != interleaved)
-      inner.refuse("mrope_interleaved", interleaved ? "true for Qwen3-VL" : "false for Qwen2-VL and Qwen2.5-VL");
-    inner.only("partial_rotary_factor", {1, 1.0}, kNotBuilt);
-    if (const auto unread = inner.unread(); !unread.empty()) refuse(unread.front() + ": " + kNotBuilt);
-  }
-  return rope;
-}
-
-TextConfig parse_text(JsonFields& fields, Family family) {
+TextRules text_rules_of(Family family) {
   const bool q3 = is_qwen3(family), moe = family == Family::kQwen3VlMoe;
-  TextConfig c;
-  c.vocab_size = fields.positive("vocab_size", q3 ? 151936 : 152064);
-  c.hidden_size = fields.positive("hidden_size", moe ? 2048 : q3 ? 4096 : 8192);
-  c.intermediate_size = fields.positive("intermediate_size", moe ? 5632 : q3 ? 22016 : 29568);
-  c.num_hidden_layers = fields.positive("num_hidden_layers", moe ? 24 : q3 ? 32 : 80);
-  c.num_attention_heads = fields.positive("num_attention_heads", moe ? 16 : q3 ? 32 : 64);
-  c.num_key_value_heads = fields.has("num_key_value_heads") ? fields.positive("num_key_value_heads", 1)
-                          : moe                             ? 16
-                          : q3                              ? 32
-                                                            : 8;
-  const int64_t even = c.hidden_size / c.num_attention_heads;
-  c.head_dim = fields.positive("head_dim", q3 && !moe ? 128 : even);
-  if (!q3 && (c.head_dim != even || c.hidden_size % c.num_attention_heads != 0))
-    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", c.hidden_size));
-  if (c.num_attention_heads % c.num_key_value_heads != 0)
-    fields.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads {}", c.num_attention_heads));
-  if (c.head_dim % 2 != 0) fields.refuse("head_dim", "an even number");
-  c.max_position_embeddings = fields.positive("max_position_embeddings", q3 ? 128000 : 32768);
-  c.rms_norm_eps = fields.positive_number("rms_norm_eps", q3 ? 1e-6 : 1e-5);
-  c.initializer_range = fields.positive_number("initializer_range", 0.02);
-  c.pad_token_id = fields.integer("pad_token_id");
-  if (c.pad_token_id && (*c.pad_token_id < 0 || *c.pad_token_id >= c.vocab_size))
-    fields.refuse("pad_token_id", fmt::format("below vocab_size {}", c.vocab_size));
-
-  const Rope rope = parse_rope(fields, q3 ? 500000 : 1000000,
-                               q3 ? std::vector<int64_t>{24, 20, 20} : std::vector<int64_t>{16, 24, 24}, q3);
-  c.rope_theta = rope.theta;
-  c.mrope_section = rope.section;
-  int64_t sum = 0;
-  for (const int64_t s : c.mrope_section) sum += s;
-  const bool sane = c.mrope_section.size() == 3 &&
-                    std::all_of(c.mrope_section.begin(), c.mrope_section.end(), [](int64_t s) { return s >= 0; });
-  if (!sane || sum != c.head_dim / 2)
-    refuse(fmt::format("{}: mrope_section: expected three numbers that add up to head_dim / 2 = {}, got [{}]",
-                       fields.place(), c.head_dim / 2, fmt::join(c.mrope_section, ", ")));
-
-  fields.only("hidden_act", {"silu"}, kNotBuilt);
-  fields.only("attention_bias", {false}, kNotBuilt);
-  fields.only("attention_dropout", {0, 0.0}, kNotBuilt);
-  fields.only("use_sliding_window", {false}, kNotBuilt);
-  if (q3) fields.only("sliding_window", {}, kNotBuilt);
-  fields.ignore({"sliding_window", "max_window_layers"});  // without a meaning where use_sliding_window is off
-  if (fields.has("layer_types"))
-    fields.only("layer_types",
-                {json(std::vector<std::string>(static_cast<size_t>(c.num_hidden_layers), "full_attention"))},
-                kNotBuilt);
-  if (moe) {
-    c.num_experts =
-        fields.has("num_local_experts") ? fields.positive("num_local_experts", 0) : fields.positive("num_experts", 60);
-    fields.ignore({"num_local_experts", "num_experts"});
-    c.num_experts_per_tok = fields.positive("num_experts_per_tok", 4);
-    if (c.num_experts_per_tok > c.num_experts)
-      fields.refuse("num_experts_per_tok", fmt::format("at most the {} experts", c.num_experts));
-    c.moe_intermediate_size = fields.positive("moe_intermediate_size", 1408);
-    c.decoder_sparse_step = fields.positive("decoder_sparse_step", 1);
-    c.mlp_only_layers = fields.integers("mlp_only_layers", {});
-    c.router_aux_loss_coef = fields.number("router_aux_loss_coef", 0.001);
-    fields.only("norm_topk_prob", {true}, kNotBuilt);
-    fields.ignore({"output_router_logits"});
-  }
-  return c;
+  TextRules rules;
+  rules.qkv_bias = !q3;
+  rules.head_norms = rules.own_head_size = rules.interleaved = q3;
+  rules.experts = moe;
+  rules.mrope_section = q3 ? std::vector<int64_t>{24, 20, 20} : std::vector<int64_t>{16, 24, 24};
+  rules.vocabulary = q3 ? 151936 : 152064;
+  rules.width = moe ? 2048 : q3 ? 4096 : 8192;
+  rules.intermediate = moe ? 5632 : q3 ? 22016 : 29568;
+  rules.layers = moe ? 24 : q3 ? 32 : 80;
+  rules.heads = moe ? 16 : q3 ? 32 : 64;
+  rules.kv_heads = moe ? 16 : q3 ? 32 : 8;
+  rules.head_size = q3 && !moe ? 128 : 0;
+  rules.positions = q3 ? 128000 : 32768;
+  rules.norm_eps = q3 ? 1e-6 : 1e-5;
+  rules.theta = q3 ? 500000 : 1000000;
+  return rules;
 }
 
 VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& text) {
@@ -211,11 +118,6 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 
 }  // namespace
 
-bool TextConfig::is_sparse(int64_t layer) const {
-  return num_experts > 0 && (layer + 1) % decoder_sparse_step == 0 &&
-         std::find(mlp_only_layers.begin(), mlp_only_layers.end(), layer) == mlp_only_layers.end();
-}
-
 QwenVlConfig parse_config(std::string_view config_json) {
   const json root = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) refuse("config.json: not valid JSON; write it again");
@@ -229,11 +131,11 @@ QwenVlConfig parse_config(std::string_view config_json) {
   if (const json* nested = fields.object("text_config")) {
     JsonFields text(*nested, "config.json: text_config");
     ignore_bookkeeping(text);
-    config.text = parse_text(text, config.family);
+    config.text = parse_text(text, text_rules_of(config.family));
     tied = text.flag("tie_word_embeddings", false);
     append(config.unknown_keys, text.unread());
   } else if (!is_qwen3(config.family)) {
-    config.text = parse_text(fields, config.family);
+    config.text = parse_text(fields, text_rules_of(config.family));
   } else {
     fields.refuse("text_config", "an object");
   }

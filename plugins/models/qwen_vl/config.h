@@ -7,27 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "family/text_config.h"
+
 namespace lf::qwen_vl {
 
 enum class Family { kQwen2Vl, kQwen2_5Vl, kQwen3Vl, kQwen3VlMoe };
 
 constexpr bool is_qwen3(Family family) { return family == Family::kQwen3Vl || family == Family::kQwen3VlMoe; }
 
-struct TextConfig {
-  int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_hidden_layers = 0;
-  int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0;
-  int64_t max_position_embeddings = 0;
-  double rms_norm_eps = 0, rope_theta = 0, initializer_range = 0;
-  std::vector<int64_t> mrope_section;  // t, h, w: halves of head_dim
-  std::optional<int64_t> pad_token_id;
-
-  // Mixture of experts; num_experts 0: dense.
-  int64_t num_experts = 0, num_experts_per_tok = 0, moe_intermediate_size = 0, decoder_sparse_step = 1;
-  std::vector<int64_t> mlp_only_layers;
-  double router_aux_loss_coef = 0;
-
-  bool is_sparse(int64_t layer) const;  // whether the layer has experts
-};
+using family::TextConfig;
 
 struct VisionConfig {
   int64_t depth = 0, hidden_size = 0, num_heads = 0, intermediate_size = 0, out_hidden_size = 0;

@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "family/json_fields.h"
+#include "family/language_options.h"
 #include "lf/plugin_sdk/guard.hpp"
-#include "qwen_vl/json_fields.h"
 
 namespace lf::qwen_vl {
 namespace {
@@ -65,34 +66,13 @@ components::VisionTowerConfig vision_tower(const QwenVlConfig& config) {
 components::LanguageDecoderConfig language_decoder(const QwenVlConfig& config, const Options& options) {
   const TextConfig& t = config.text;
   const bool q3 = is_qwen3(config.family);
-  components::LanguageDecoderConfig decoder;
-  decoder.vocabulary = t.vocab_size;
-  decoder.width = t.hidden_size;
-  decoder.intermediate = t.intermediate_size;
-  decoder.layers = t.num_hidden_layers;
-  decoder.heads = t.num_attention_heads;
-  decoder.kv_heads = t.num_key_value_heads;
-  decoder.head_size = t.head_dim;
-  decoder.norm_eps = t.rms_norm_eps;
-  decoder.deviation = t.initializer_range;
+  components::LanguageDecoderConfig decoder = family::language_decoder(t, options.router_aux_loss);
   decoder.rotary = q3 ? nn::interleaved_rotary(t.head_dim, t.rope_theta, t.mrope_section)
                       : nn::chunked_rotary(t.head_dim, t.rope_theta, t.mrope_section);
-  decoder.qkv_bias = !q3;
-  decoder.head_norms = q3;
   decoder.tied = config.tie_word_embeddings;
-  decoder.padding_id = t.pad_token_id.value_or(-1);
   decoder.deepstack = static_cast<int64_t>(config.vision.deepstack_visual_indexes.size());
   decoder.prefix = q3 ? "model.language_model." : "model.";
   decoder.head_name = "lm_head.weight";
-  if (t.num_experts > 0) {
-    decoder.experts.count = t.num_experts;
-    decoder.experts.per_token = t.num_experts_per_tok;
-    decoder.experts.width = t.moe_intermediate_size;
-    for (int64_t layer = 0; layer < t.num_hidden_layers; ++layer)
-      decoder.experts.sparse_layers.push_back(t.is_sparse(layer));
-    decoder.experts.balance = options.router_aux_loss;
-    decoder.experts.balance_coefficient = t.router_aux_loss_coef;
-  }
   return decoder;
 }
 
@@ -100,18 +80,9 @@ components::LanguageDecoderConfig language_decoder(const QwenVlConfig& config, c
 
 Options parse_options(const std::string& options_json, const QwenVlConfig& config) {
   const nlohmann::json root = nlohmann::json::parse(options_json);
-  JsonFields fields(root, "model.options");
+  family::JsonFields fields(root, "model.options");
   Options options;
-  const std::string aux = fields.text("router_aux_loss", "none");
-  if (aux == "sample") {
-    options.router_aux_loss = components::BalanceLoss::kPerSample;
-  } else if (aux == "batch") {
-    options.router_aux_loss = components::BalanceLoss::kPerBatch;
-  } else if (aux != "none") {
-    fields.refuse("router_aux_loss", "\"none\", \"sample\" or \"batch\"");
-  }
-  if (aux != "none" && config.text.num_experts == 0)
-    fields.refuse("router_aux_loss", "\"none\" for a model without experts");
+  options.router_aux_loss = family::read_router_aux_loss(fields, config.text.num_experts > 0);
   if (const auto unread = fields.unread(); !unread.empty())
     throw sdk::Failure(LF_E_INVALID, unread.front() + ": qwen_vl has no such option; it has router_aux_loss");
   return options;
@@ -122,9 +93,9 @@ QwenVl compose(QwenVlConfig config, const Options& options) {
   model.vision = vision_tower(config);
   model.language = language_decoder(config, options);
   const int64_t width = config.text.hidden_size;
-  model.edges.push_back({"visual", static_cast<uint32_t>(config.vision.depth + 1), 0, width});
+  model.edges.push_back({"visual", kVision, kLanguage, static_cast<uint32_t>(config.vision.depth + 1), 0, width});
   for (size_t k = 0; k < config.vision.deepstack_visual_indexes.size(); ++k)
-    model.edges.push_back({fmt::format("deepstack.{}", k),
+    model.edges.push_back({fmt::format("deepstack.{}", k), kVision, kLanguage,
                            static_cast<uint32_t>(config.vision.deepstack_visual_indexes[k] + 1),
                            static_cast<uint32_t>(k + 1), width});
   model.config = std::move(config);

@@ -6,6 +6,7 @@
 
 #include "components/language_decoder.h"
 #include "components/vision_tower.h"
+#include "family/model.h"
 #include "qwen_vl/config.h"
 
 namespace lf::qwen_vl {
@@ -19,18 +20,11 @@ struct Options {
 // options_json: an object. Throws sdk::Failure(LF_E_INVALID) naming the option.
 Options parse_options(const std::string& options_json, const QwenVlConfig& config);
 
-// Rows that the vision tower gives to the decoder.
-struct FamilyEdge {
-  std::string name;
-  uint32_t from_unit, to_unit;
-  int64_t columns;
-};
-
 struct QwenVl {
   QwenVlConfig config;
   components::VisionTowerConfig vision;
   components::LanguageDecoderConfig language;
-  std::vector<FamilyEdge> edges;  // "visual", then "deepstack.k"
+  std::vector<family::EdgeSpec> edges;  // "visual", then "deepstack.k"
 };
 
 QwenVl compose(QwenVlConfig config, const Options& options);

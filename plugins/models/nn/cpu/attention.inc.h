@@ -58,6 +58,22 @@ inline void widen(const T* from, int64_t n, int64_t padded, float* to) {
   for_vectors(n, [&](int64_t i, auto get, auto put) { put(to + i, get(from + i)); });
 }
 
+// Where a row of qkv has a query head, a key head; and how far behind a key its value is.
+template <typename T>
+inline int64_t query_at(const AttentionProblem<T>& p, int64_t head) {
+  const int64_t group = p.heads / p.kv_heads;
+  return p.group_stride == 0 ? head * p.head_size : head / group * p.group_stride + head % group * p.head_size;
+}
+template <typename T>
+inline int64_t key_at(const AttentionProblem<T>& p, int64_t kv_head) {
+  return p.group_stride == 0 ? (p.heads + kv_head) * p.head_size
+                             : kv_head * p.group_stride + p.heads / p.kv_heads * p.head_size;
+}
+template <typename T>
+inline int64_t value_after_key(const AttentionProblem<T>& p) {
+  return p.group_stride == 0 ? p.kv_heads * p.head_size : p.head_size;
+}
+
 // 1 / sqrt(mean of squares + eps)
 inline float inverse_rms(const float* x, int64_t n, float eps) {
   V squares{};
@@ -78,6 +94,10 @@ inline void prepare(const AttentionProblem<T>& p, const T* from, int64_t row, co
     const float inverse = inverse_rms(to, d, p.eps);
     for_vectors(d, [&](int64_t i, auto get, auto put) { put(to + i, get(to + i) * inverse * get(weight + i)); });
   }
+  if (p.cosine == nullptr) {
+    for_vectors(d, [&](int64_t i, auto get, auto put) { put(to + i, get(to + i) * scale); });
+    return;
+  }
   const float *c = p.cosine + row * half, *s = p.sine + row * half;
   for_vectors(half, [&](int64_t i, auto get, auto put) {
     const V a = get(to + i), b = get(to + half + i), cosine = get(c + i), sine = get(s + i);
@@ -91,12 +111,16 @@ template <typename T>
 inline void unprepare(const AttentionProblem<T>& p, const T* from, int64_t row, const float* weight, float scale,
                       float* gradient, float* raw, float* dweight, T* to) {
   const int64_t d = p.head_size, half = d / 2;
-  const float *c = p.cosine + row * half, *s = p.sine + row * half;
-  for_vectors(half, [&](int64_t i, auto get, auto put) {
-    const V a = get(gradient + i), b = get(gradient + half + i), cosine = get(c + i), sine = get(s + i);
-    put(gradient + i, (a * cosine + b * sine) * scale);
-    put(gradient + half + i, (b * cosine - a * sine) * scale);
-  });
+  if (p.cosine == nullptr) {
+    for_vectors(d, [&](int64_t i, auto get, auto put) { put(gradient + i, get(gradient + i) * scale); });
+  } else {
+    const float *c = p.cosine + row * half, *s = p.sine + row * half;
+    for_vectors(half, [&](int64_t i, auto get, auto put) {
+      const V a = get(gradient + i), b = get(gradient + half + i), cosine = get(c + i), sine = get(s + i);
+      put(gradient + i, (a * cosine + b * sine) * scale);
+      put(gradient + half + i, (b * cosine - a * sine) * scale);
+    });
+  }
   if (weight != nullptr) {
     widen(from, d, d, raw);
     const float inverse = inverse_rms(raw, d, p.eps);
@@ -148,10 +172,10 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
   lay_out(b, d, rows, false, scratch);
   clear_last_panel(rows, d, b.key_panels);
   for (int64_t i = 0; i < rows; ++i) {
-    const T* from = p.qkv + (task.begin + i) * p.qkv_stride + (p.heads + task.kv_head) * d;
+    const T* from = p.qkv + (task.begin + i) * p.qkv_stride + key_at(p, task.kv_head);
     prepare(p, from, task.begin + i, p.key_weight, 1.0f, b.width, b.row);
     add_to_panels(b.row, i, d, b.key_panels);
-    widen(from + p.kv_heads * d, d, b.width, b.values + i * b.width);
+    widen(from + value_after_key(p), d, b.width, b.values + i * b.width);
   }
   float top[kQueryTile], total[kQueryTile];
   for (int64_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head)
@@ -159,7 +183,7 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
       const int64_t n = rows - first < kQueryTile ? rows - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.begin + first + i;
-        prepare(p, p.qkv + row * p.qkv_stride + head * d, row, p.query_weight, p.scale, b.width,
+        prepare(p, p.qkv + row * p.qkv_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
                 b.queries + i * b.width);
         top[i] = kNoScore;
         total[i] = 0;
@@ -211,11 +235,11 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
   clear_last_panel(rows, d, b.key_panels);
   clear_last_panel(rows, d, b.value_panels);
   for (int64_t i = 0; i < rows; ++i) {
-    const T* from = p.qkv + (task.begin + i) * p.qkv_stride + (p.heads + task.kv_head) * d;
+    const T* from = p.qkv + (task.begin + i) * p.qkv_stride + key_at(p, task.kv_head);
     float* key = b.keys + i * b.width;
     prepare(p, from, task.begin + i, p.key_weight, 1.0f, b.width, key);
     add_to_panels(key, i, d, b.key_panels);
-    widen(from + p.kv_heads * d, d, b.width, b.row);
+    widen(from + value_after_key(p), d, b.width, b.row);
     add_to_panels(b.row, i, d, b.value_panels);
   }
   for (int64_t i = 0; i < rows * b.width; ++i) b.dkeys[i] = b.dvalues[i] = 0;
@@ -230,7 +254,7 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
       const int64_t n = rows - first < kQueryTile ? rows - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.begin + first + i;
-        prepare(p, p.qkv + row * p.qkv_stride + head * d, row, p.query_weight, p.scale, b.width,
+        prepare(p, p.qkv + row * p.qkv_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
                 b.queries + i * b.width);
         widen(p.dout + row * p.heads * d + head * d, d, b.width, b.outs + i * b.width);
         const T* out = p.out + row * p.heads * d + head * d;
@@ -264,15 +288,15 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
                 true);
       }
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = task.begin + first + i, at = row * p.qkv_stride + head * d;
+        const int64_t row = task.begin + first + i, at = row * p.qkv_stride + query_at(p, head);
         unprepare(p, p.qkv + at, row, p.query_weight, p.scale, b.dqueries + i * b.width, b.row, query_weight_gradient,
                   p.dqkv + at);
       }
     }
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t row = task.begin + i, at = row * p.qkv_stride + (p.heads + task.kv_head) * d;
+    const int64_t row = task.begin + i, at = row * p.qkv_stride + key_at(p, task.kv_head);
     unprepare(p, p.qkv + at, row, p.key_weight, 1.0f, b.dkeys + i * b.width, b.row, key_weight_gradient, p.dqkv + at);
-    T* to = p.dqkv + at + p.kv_heads * d;
+    T* to = p.dqkv + at + value_after_key(p);
     const float* from = b.dvalues + i * b.width;
     for_vectors(d, [&](int64_t j, auto get, auto put) { put(to + j, get(from + j)); });
   }

@@ -122,8 +122,8 @@ void add_rows(float* table, const int64_t* ids, const T* rows, int64_t n, int64_
   }
 }
 
-void cross_entropy(float* logits, const int64_t* targets, int64_t columns, float scale, float* losses, Bf16* rounded,
-                   Range range) {
+void cross_entropy(float* logits, const int64_t* targets, const float* weights, int64_t columns, float scale,
+                   float* losses, Bf16* rounded, Range range) {
   for (int64_t row = range.begin; row < range.end; ++row) {
     float* l = logits + row * columns;
     const int64_t target = targets[row];
@@ -147,8 +147,9 @@ void cross_entropy(float* logits, const int64_t* targets, int64_t columns, float
     }
     losses[row] = __builtin_logf(total) + top - at_target;
     if (scale == 0) continue;
-    const float factor = scale / total;
-    const float target_gradient = l[target] * factor - scale;
+    const float row_scale = weights == nullptr ? scale : scale * weights[row];
+    const float factor = row_scale / total;
+    const float target_gradient = l[target] * factor - row_scale;
     if (rounded == nullptr) {
       for_vectors(columns, [&](int64_t i, auto get, auto put) { put(l + i, get(l + i) * factor); });
       l[target] = target_gradient;

@@ -43,7 +43,8 @@ template <typename T>
 struct AttentionProblem {
   const T* qkv;  // [N, qkv_stride]: heads, then kv_heads keys, then as many values, each head_size wide
   int64_t qkv_stride;
-  const float* cosine;  // [N, head_size / 2]
+  int64_t group_stride;  // by group: elements from one key/value head's queries to the next's; 0: by kind
+  const float* cosine;   // [N, head_size / 2]; null: nothing is rotated
   const float* sine;
   const float* query_weight;  // [head_size], null: no norms
   const float* key_weight;
@@ -84,10 +85,10 @@ struct KernelsOf {
 struct Kernels {
   KernelsOf<float> f32;
   KernelsOf<Bf16> bf16;
-  // logits [rows, columns] -> losses [rows]. scale != 0: logits become (softmax - one hot) * scale, in place, or in
-  // `rounded` where it is given.
-  void (*cross_entropy)(float* logits, const int64_t* targets, int64_t columns, float scale, float* losses,
-                        Bf16* rounded, Range);
+  // logits [rows, columns] -> losses [rows]. scale != 0: logits become (softmax - one hot) * scale * weight of the row
+  // (null: 1), in place, or in `rounded` where it is given.
+  void (*cross_entropy)(float* logits, const int64_t* targets, const float* weights, int64_t columns, float scale,
+                        float* losses, Bf16* rounded, Range);
   // Floats of scratch, 64-byte aligned, for a task of so many rows.
   int64_t (*attention_scratch)(int64_t head_size, int64_t rows, bool backward);
 };

@@ -157,6 +157,7 @@ AttentionProblem<T> attention_problem(const at::Tensor& qkv, const AttentionForw
   AttentionProblem<T> problem{};
   problem.qkv = in<T>(qkv);
   problem.qkv_stride = qkv.size(1);
+  problem.group_stride = shape.layout == QkvLayout::kByGroup ? (shape.heads / shape.kv_heads + 2) * shape.head_size : 0;
   problem.cosine = in<float>(rotary.cosine);
   problem.sine = in<float>(rotary.sine);
   problem.query_weight = in<float>(query_weight);
@@ -238,11 +239,12 @@ at::Tensor attention_backward(const at::Tensor& dout_given, const at::Tensor& qk
   return dqkv;
 }
 
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double scale, const at::Tensor& rounded) {
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights, double scale,
+                         const at::Tensor& rounded) {
   const at::Tensor losses = at::empty({logits.size(0)}, logits.options());
   for_ranges(logits.size(0), row_grain(logits.size(1)), [&](int64_t begin, int64_t end) {
-    kernels().cross_entropy(out<float>(logits), in<int64_t>(targets), logits.size(1), static_cast<float>(scale),
-                            out<float>(losses), out<Bf16>(rounded), {begin, end});
+    kernels().cross_entropy(out<float>(logits), in<int64_t>(targets), in<float>(weights), logits.size(1),
+                            static_cast<float>(scale), out<float>(losses), out<Bf16>(rounded), {begin, end});
   });
   return losses;
 }

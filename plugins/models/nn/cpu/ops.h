@@ -31,9 +31,10 @@ at::Tensor attention_backward(const at::Tensor& dout, const at::Tensor& qkv, con
                               const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
                               const Segments& segments);
 
-// logits f32 [m, V] -> losses [m]. scale != 0: logits become their gradient, in place or, where `rounded` (bf16 [m, V])
-// is given, there.
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double scale, const at::Tensor& rounded);
+// logits f32 [m, V] -> losses [m]. scale != 0: logits become the gradient of the losses' sum, weighted by `weights`
+// (f32 [m], undefined: 1), times scale; in place or, where `rounded` (bf16 [m, V]) is given, there.
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights, double scale,
+                         const at::Tensor& rounded);
 
 // table (f32) [V, C]: row ids[i] += rows[i], in the order of i; negative ids are skipped.
 void add_rows(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& rows);

@@ -4,73 +4,24 @@
 
 #include <fmt/format.h>
 
+#include "family/token_writer.h"
 #include "lf/plugin_sdk/guard.hpp"
 
 namespace lf::qwen_vl {
 namespace {
 
+using family::check_token;
+using family::check_vocabulary;
+using family::needed_token;
+
+constexpr std::string_view kFamily = "Qwen-VL";
 constexpr std::string_view kDefaultSystem = "You are a helpful assistant.";
-
-text::TokenId needed(const text::Tokenizer& tokenizer, std::string_view content) {
-  const auto id = tokenizer.added_token(content);
-  if (!id)
-    throw sdk::Failure(
-        LF_E_INVALID,
-        fmt::format("tokenizer: expected the token {}, as Qwen-VL's have it; set model.tokenizer to the family's",
-                    content));
-  return *id;
-}
-
-void check_number(const text::Tokenizer& tokenizer, std::string_view content, int64_t model) {
-  if (const auto id = needed(tokenizer, content); id != model)
-    throw sdk::Failure(
-        LF_E_INVALID,
-        fmt::format("tokenizer: {} is {}, but the model's config.json says {}; they do not belong together", content,
-                    id, model));
-}
-
-size_t common_prefix(const std::vector<text::TokenId>& a, const std::vector<text::TokenId>& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-}
 
 }  // namespace
 
-// Puts a sequence together: text is held back until a token or a change of supervision comes, so that neighbouring
-// texts are encoded as one.
-class Chat::Writer {
+class Chat::Writer : public family::TokenWriter {
  public:
-  Writer(const Chat& chat, Sequence& out) : chat_(chat), out_(out) {}
-
-  void text(std::string_view words, bool learnt) {
-    if (learnt != learnt_) flush();
-    learnt_ = learnt;
-    pending_ += words;
-  }
-  void token(int64_t id, bool learnt) {
-    flush();
-    out_.ids.push_back(id);
-    out_.labels.push_back(learnt ? id : kUnsupervised);
-  }
-  void tokens(int64_t id, int64_t count) {
-    flush();
-    out_.ids.insert(out_.ids.end(), static_cast<size_t>(count), id);
-    out_.labels.insert(out_.labels.end(), static_cast<size_t>(count), kUnsupervised);
-  }
-  // The row where `words`, if written now, would begin. They may share their first token with the text before them:
-  // then that token's row.
-  int64_t row_of(std::string_view words) const {
-    const auto before = chat_.tokenizer_.encode_plain(pending_, chat_.marks_);
-    return out_.rows() + static_cast<int64_t>(common_prefix(
-                             before, chat_.tokenizer_.encode_plain(pending_ + std::string(words), chat_.marks_)));
-  }
-  void flush() {
-    if (pending_.empty()) return;
-    for (const text::TokenId id : chat_.tokenizer_.encode_plain(pending_, chat_.marks_)) {
-      out_.ids.push_back(id);
-      out_.labels.push_back(learnt_ ? id : kUnsupervised);
-    }
-    pending_.clear();
-  }
+  Writer(const Chat& chat, Sequence& out) : TokenWriter(chat.tokenizer_, chat.marks_, out), chat_(chat), out_(out) {}
 
   // A picture or a video with its markers.
   void vision(VisionInput input) {
@@ -81,8 +32,7 @@ class Chat::Writer {
     const int64_t pad = input.video ? config.video_token_id : config.image_token_id;
     Rows block;
     if (stamped) {
-      if (learnt_) flush();
-      block.begin = row_of(input.stamps.front());
+      block.begin = begin_of(input.stamps.front());
     } else {
       flush();
       block.begin = out_.rows();
@@ -101,25 +51,19 @@ class Chat::Writer {
  private:
   const Chat& chat_;
   Sequence& out_;
-  std::string pending_;
-  bool learnt_ = false;
 };
 
 Chat::Chat(const text::Tokenizer& tokenizer, const QwenVlConfig& config, ChatStyle style)
     : tokenizer_(tokenizer),
       config_(config),
       style_(style),
-      im_start_(needed(tokenizer, "<|im_start|>")),
-      im_end_(needed(tokenizer, "<|im_end|>")) {
-  check_number(tokenizer, "<|image_pad|>", config.image_token_id);
-  check_number(tokenizer, "<|video_pad|>", config.video_token_id);
-  check_number(tokenizer, "<|vision_start|>", config.vision_start_token_id);
-  check_number(tokenizer, "<|vision_end|>", config.vision_end_token_id);
-  if (tokenizer.end() > config.text.vocab_size)
-    throw sdk::Failure(
-        LF_E_INVALID,
-        fmt::format("tokenizer: ids up to {}, but the model has a vocabulary of {}; they do not belong together",
-                    tokenizer.end() - 1, config.text.vocab_size));
+      im_start_(needed_token(tokenizer, "<|im_start|>", kFamily)),
+      im_end_(needed_token(tokenizer, "<|im_end|>", kFamily)) {
+  check_token(tokenizer, "<|image_pad|>", kFamily, config.image_token_id);
+  check_token(tokenizer, "<|video_pad|>", kFamily, config.video_token_id);
+  check_token(tokenizer, "<|vision_start|>", kFamily, config.vision_start_token_id);
+  check_token(tokenizer, "<|vision_end|>", kFamily, config.vision_end_token_id);
+  check_vocabulary(tokenizer, config.text.vocab_size);
   for (const std::string_view kind : {"object_ref", "box", "quad"})
     for (const std::string_view side : {"start", "end"})
       if (const auto id = tokenizer.added_token(fmt::format("<|{}_{}|>", kind, side))) marks_.push_back(*id);

@@ -22,12 +22,20 @@
 #include <string_view>
 #include <vector>
 
+#include "family/conversation.h"
+#include "family/sequence.h"
 #include "qwen_vl/config.h"
-#include "qwen_vl/processor/conversation.h"
-#include "qwen_vl/processor/sequence.h"
 #include "text/tokenizer.h"
 
 namespace lf::qwen_vl {
+
+using family::Item;
+using family::kUnsupervised;
+using family::Message;
+using family::Rows;
+using family::Sequence;
+using family::TextItem;
+using family::VisionInput;
 
 enum class ChatStyle { kQwen2, kQwen3 };
 

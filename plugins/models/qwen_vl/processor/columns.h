@@ -17,26 +17,16 @@
 #include <span>
 #include <vector>
 
-#include "lf/plugin_api/tensor.h"
+#include "family/columns.h"
+#include "family/sequence.h"
 #include "qwen_vl/config.h"
-#include "qwen_vl/processor/sequence.h"
 
 namespace lf::qwen_vl {
 
-// Tensors that a caller is given or that go with it, with names that live for ever.
-class Columns {
- public:
-  Columns() = default;
-  Columns(Columns&&) noexcept = default;
-  ~Columns();
-  void add(std::string_view name, lf_tensor tensor);
-  std::span<const lf_named_tensor> view() const { return columns_; }
-  // Hands the tensors over. Throws LF_E_INVALID where there is no room for all.
-  uint32_t give(std::span<lf_named_tensor> out);
-
- private:
-  std::vector<lf_named_tensor> columns_;
-};
+using family::Columns;
+using family::kUnsupervised;
+using family::Sequence;
+using family::VisionInput;
 
 // Writes one input's patches. [the calling thread]
 using RowWriter = std::function<void(const VisionInput& input, float* out)>;

@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "family/cost.h"
 #include "lf/plugin_sdk/guard.hpp"
 
 namespace lf::qwen_vl {
 namespace {
 
-// Logits are held a chunk at a time (nn::TokenLossConfig): 64 MiB of f32, and as many rounded to bf16; in bf16 values.
-constexpr double kLogitValues = 48 * 1024 * 1024;
+using family::Work;
 
 // Squares of the lengths that cutting `side` into windows gives: sum over windows of (tokens in it)^2 is a product of
 // two.
@@ -20,50 +20,15 @@ double squared_windows(int64_t side, int64_t window) {
   return whole * w * w + rest * rest;
 }
 
-// Sums over atoms.
-template <size_t N>
-std::array<double, N> totals(std::span<const double> atoms) {
-  if (atoms.size() % N != 0)
-    throw sdk::Failure(LF_E_INVALID,
-                       fmt::format("cost: expected {} features per atom, got {} numbers", N, atoms.size()));
-  std::array<double, N> sums{};
-  for (size_t i = 0; i < atoms.size(); ++i) sums[i % N] += atoms[i];
-  return sums;
-}
-
-// rows x in times in x out: forward, and each of the two backward products, cost the same.
-struct Work {
-  double linear = 0;                    // of weights
-  double attention = 0;                 // products without weights
-  double saved = 0, peak = 0, out = 0;  // values
-
-  lf_cost cost(int64_t value_bytes, bool input_gradient) const {
-    auto cost = sdk::with_header<lf_cost>();
-    cost.forward_flops = linear + attention;
-    cost.input_flops = (input_gradient ? linear : 0) + 2 * attention;
-    cost.weight_flops = linear;
-    const auto bytes = static_cast<double>(value_bytes);
-    cost.saved_bytes = static_cast<int64_t>(saved * bytes);
-    cost.peak_bytes = static_cast<int64_t>(peak * bytes);
-    cost.out_bytes = static_cast<int64_t>(out * bytes);
-    return cost;
-  }
-};
-
 Work merger(const VisionConfig& v, double rows) {
-  const double fold = static_cast<double>(v.spatial_merge_size * v.spatial_merge_size);
-  const double width = static_cast<double>(v.hidden_size) * fold, tokens = rows / fold;
-  const auto out = static_cast<double>(v.out_hidden_size);
-  Work work;
-  work.linear = 2 * tokens * width * (width + out);
-  work.saved = tokens * 2 * width;  // rows, and what the activation gets
-  work.out = tokens * out;
-  return work;
+  const int64_t folded = v.hidden_size * v.spatial_merge_size * v.spatial_merge_size;
+  return family::merger_work(rows / static_cast<double>(v.spatial_merge_size * v.spatial_merge_size), folded, folded,
+                             v.out_hidden_size);
 }
 
 Work vision_unit(const QwenVlConfig& config, int64_t unit, std::span<const double> atoms) {
   const VisionConfig& v = config.vision;
-  const auto [rows, frame_pairs, window_pairs] = totals<3>(atoms);
+  const auto [rows, frame_pairs, window_pairs] = family::totals<3>(atoms);
   const auto width = static_cast<double>(v.hidden_size), inner = static_cast<double>(v.intermediate_size);
   Work work;
   if (unit == 0) {
@@ -93,34 +58,6 @@ Work vision_unit(const QwenVlConfig& config, int64_t unit, std::span<const doubl
   return work;
 }
 
-Work language_unit(const QwenVlConfig& config, int64_t unit, std::span<const double> atoms) {
-  const TextConfig& t = config.text;
-  const auto [rows, supervised, pairs] = totals<3>(atoms);
-  const auto width = static_cast<double>(t.hidden_size);
-  Work work;
-  work.out = rows * width;
-  if (unit == 0) return work;
-  if (unit == t.num_hidden_layers + 1) {
-    const auto vocabulary = static_cast<double>(t.vocab_size);
-    work.linear = 2 * supervised * width * vocabulary;
-    work.saved = supervised * width;
-    work.peak = std::min(3 * supervised * vocabulary, kLogitValues);
-    work.out = 0;
-    return work;
-  }
-  const double queries = static_cast<double>(t.num_attention_heads * t.head_dim),
-               keys = static_cast<double>(t.num_key_value_heads * t.head_dim);
-  const bool sparse = t.is_sparse(unit - 1);
-  const double inner = sparse ? static_cast<double>(t.num_experts_per_tok * t.moe_intermediate_size)
-                              : static_cast<double>(t.intermediate_size);
-  work.linear =
-      2 * rows * width * (2 * queries + 2 * keys + 3 * inner + (sparse ? static_cast<double>(t.num_experts) : 0));
-  work.attention = 4 * pairs * queries;
-  work.saved = rows * (2 * width + 2 * queries + 2 * keys + 2 * inner);  // the same
-  work.peak = rows * (queries + 2 * keys);
-  return work;
-}
-
 }  // namespace
 
 Features features_of(std::span<const Sequence> sequences, const QwenVlConfig& config) {
@@ -128,12 +65,7 @@ Features features_of(std::span<const Sequence> sequences, const QwenVlConfig& co
   const int64_t window = v.window_size > 0 ? v.window_size / v.spatial_merge_size / v.patch_size : 0;
   const auto merge = static_cast<double>(v.spatial_merge_size);
   Features out;
-  double rows = 0, supervised = 0, pairs = 0;
-  for (const Sequence& sequence : sequences) {
-    const auto length = static_cast<double>(sequence.rows());
-    rows += length;
-    supervised += static_cast<double>(sequence.supervised());
-    pairs += length * (length + 1) / 2;
+  for (const Sequence& sequence : sequences)
     for (const VisionInput& input : sequence.vision) {
       const auto patches = static_cast<double>(input.height * input.width);
       const double windowed = window == 0 ? 0
@@ -143,8 +75,7 @@ Features features_of(std::span<const Sequence> sequences, const QwenVlConfig& co
       for (int64_t group = 0; group < input.groups; ++group)
         out.vision.insert(out.vision.end(), {patches, patches * patches, windowed});
     }
-  }
-  out.language = {rows, supervised, pairs};
+  out.language = family::language_features(sequences);
   return out;
 }
 
@@ -154,7 +85,7 @@ lf_cost cost_of(const QwenVlConfig& config, uint32_t component, uint32_t unit, s
   if (component > 1 || unit >= units)
     throw sdk::Failure(LF_E_INVALID, fmt::format("cost: component {} has no unit {}", component, unit));
   if (component == 0) return vision_unit(config, unit, atoms).cost(value_bytes, unit > 0);
-  return language_unit(config, unit, atoms).cost(value_bytes, true);
+  return family::decoder_work(config.text, unit, atoms).cost(value_bytes, true);
 }
 
 }  // namespace lf::qwen_vl

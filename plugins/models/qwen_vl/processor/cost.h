@@ -6,11 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "family/sequence.h"
 #include "lf/plugin_api/model.h"
 #include "qwen_vl/config.h"
-#include "qwen_vl/processor/sequence.h"
 
 namespace lf::qwen_vl {
+
+using family::Sequence;
+using family::VisionInput;
 
 // Vision: a picture, or a temporal group of a video. Language: a sample.
 inline constexpr std::string_view kVisionFeatures[] = {

@@ -4,11 +4,17 @@
 #include <span>
 #include <vector>
 
+#include "family/sequence.h"
 #include "lf/plugin_api/tensor.h"
 #include "qwen_vl/config.h"
-#include "qwen_vl/processor/sequence.h"
 
 namespace lf::qwen_vl {
+
+using family::kUnsupervised;
+using family::ReadyRows;
+using family::Rows;
+using family::Sequence;
+using family::VisionInput;
 
 // Names and layouts are those of transformers' models. T rows, B sequences:
 //   input_ids                       i64 or i32 [B, T] or [T]

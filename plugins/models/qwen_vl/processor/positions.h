@@ -9,10 +9,13 @@
 #include <span>
 #include <vector>
 
+#include "family/sequence.h"
 #include "qwen_vl/config.h"
-#include "qwen_vl/processor/sequence.h"
 
 namespace lf::qwen_vl {
+
+using family::Sequence;
+using family::VisionInput;
 
 // Rows of one picture, one video, or (Qwen3-VL) one temporal group of a video, in merged patches.
 struct VisualRun {

@@ -7,14 +7,19 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "family/conversation.h"
+#include "family/sample_place.h"
 #include "lf/plugin_sdk/guard.hpp"
-#include "qwen_vl/processor/conversation.h"
 #include "qwen_vl/processor/fields.h"
 #include "qwen_vl/processor/positions.h"
 
 namespace lf::qwen_vl {
 namespace {
 
+using family::at_place;
+using family::ImageItem;
+using family::parse_conversation;
+using family::VideoItem;
 using nlohmann::json;
 
 json parse_object(std::string_view text) {
@@ -40,18 +45,6 @@ ChatStyle style_of(const json& data, const QwenVlConfig& config) {
 std::string whole_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// Runs `body` and puts the sample's place before what it throws about data.
-template <typename Body>
-auto at_place(const lf_sample& sample, Body&& body) {
-  try {
-    return body();
-  } catch (const sdk::Failure& failure) {
-    const std::string_view place = sdk::view(sample.place);
-    if (failure.code() != LF_E_DATA || place.empty()) throw;
-    throw sdk::Failure(LF_E_DATA, fmt::format("{}: {}", place, failure.what()));
-  }
 }
 
 }  // namespace
@@ -119,17 +112,7 @@ std::vector<Sequence> QwenVlProcessor::encode(const lf_sample& sample) const {
 
 std::vector<Sequence> QwenVlProcessor::sequences(const lf_sample& sample) const {
   std::vector<Sequence> out = encode(sample);
-  if (sample.max_rows <= 0) return out;
-  int64_t left = sample.max_rows;
-  for (size_t i = 0; i < out.size(); ++i) {
-    cut(out[i], left);
-    left -= out[i].rows();
-    if (out[i].rows() == 0) out.resize(i);
-  }
-  if (out.empty())
-    throw sdk::Failure(
-        LF_E_DATA,
-        fmt::format("cut to {} rows nothing is left: the sample begins with a picture of more", sample.max_rows));
+  family::cut_all(out, sample.max_rows);
   return out;
 }
 

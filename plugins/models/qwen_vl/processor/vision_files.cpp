@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "lf/plugin_sdk/tensor.hpp"
+#include "lf/plugin_sdk/guard.hpp"
 #include "media/patches.h"
 #include "media/resample.h"
 
@@ -14,23 +14,6 @@ namespace lf::qwen_vl {
 namespace {
 
 constexpr int64_t kDecodedBytes = 256 << 20;  // of a video at once
-
-// A decoded tensor, let go of at the end.
-struct Pixels {
-  lf_tensor tensor = sdk::with_header<lf_tensor>();
-  Pixels() = default;
-  Pixels(const Pixels&) = delete;
-  ~Pixels() { sdk::release(tensor); }
-  const uint8_t* data() const { return static_cast<const uint8_t*>(tensor.data); }
-};
-
-void check_shape(const lf_tensor& tensor, std::initializer_list<int64_t> shape, const std::string& path) {
-  if (tensor.dtype != LF_DTYPE_U8 || tensor.ndim != static_cast<int32_t>(shape.size()) ||
-      !std::equal(shape.begin(), shape.end(), tensor.shape))
-    throw sdk::Failure(
-        LF_E_DATA, fmt::format("{}: the header says {} pixels, the picture has {}; the file is damaged", path,
-                               fmt::join(shape, " x "), fmt::join(tensor.shape, tensor.shape + tensor.ndim, " x ")));
-}
 
 // Size, grid and frames of a video whose frames to look at are known.
 void settle_video(VisionInput& input, MediaFiles files, std::vector<int64_t> frames, double native_fps,
@@ -55,28 +38,8 @@ void settle_video(VisionInput& input, MediaFiles files, std::vector<int64_t> fra
 
 }  // namespace
 
-VisionFiles::VisionFiles(const lf_host* host)
-    : host_(host),
-      media_(host != nullptr
-                 ? static_cast<const lf_media_host*>(host->get_extension(host, sdk::str(LF_MEDIA_EXTENSION)))
-                 : nullptr) {}
-
-const lf_media_host& VisionFiles::media() const {
-  if (media_ == nullptr)
-    throw sdk::Failure(LF_E_UNSUPPORTED,
-                       "this host decodes no pictures (it lacks lf.media/1), and the sample has some");
-  return *media_;
-}
-
-lf_media_info VisionFiles::probe(const std::string& path, int32_t kind) const {
-  auto info = sdk::with_header<lf_media_info>();
-  lf_err err = sdk::make_err();
-  sdk::check(media().probe(host_, sdk::str(path), kind, &info, &err), err);
-  return info;
-}
-
 VisionInput VisionFiles::plan_image(const std::string& path, const VisionRules& rules) const {
-  const lf_media_info info = probe(path, LF_MEDIA_IMAGE);
+  const lf_media_info info = media_.probe(path, LF_MEDIA_IMAGE);
   MediaFiles files;
   files.paths = {path};
   files.size = {info.height, info.width};
@@ -89,7 +52,7 @@ VisionInput VisionFiles::plan_image(const std::string& path, const VisionRules& 
 }
 
 VisionInput VisionFiles::plan_video(const std::string& path, double fps, const VisionRules& rules) const {
-  const lf_media_info info = probe(path, LF_MEDIA_VIDEO);
+  const lf_media_info info = media_.probe(path, LF_MEDIA_VIDEO);
   MediaFiles files;
   files.paths = {path};
   files.size = {info.height, info.width};
@@ -104,7 +67,7 @@ VisionInput VisionFiles::plan_frames(const std::vector<std::string>& paths, doub
                                      const VisionRules& rules) const {
   if (paths.empty()) throw sdk::Failure(LF_E_DATA, "a video without frames");
   if (!(fps > 0)) fps = rules.frames.frames_per_second;
-  const lf_media_info info = probe(paths.front(), LF_MEDIA_IMAGE);
+  const lf_media_info info = media_.probe(paths.front(), LF_MEDIA_IMAGE);
   MediaFiles files;
   files.size = {info.height, info.width};
   const auto total = static_cast<int64_t>(paths.size());
@@ -132,10 +95,8 @@ void VisionFiles::write_rows(const VisionInput& input, const VisionRules& rules,
   std::vector<const uint8_t*> group(temporal, resized.get());
 
   const auto decode_picture = [&](const std::string& path, uint8_t* to) {
-    Pixels pixels;
-    lf_err err = sdk::make_err();
-    sdk::check(media().decode_image(host_, sdk::str(path), &pixels.tensor, &err), err);
-    check_shape(pixels.tensor, {files.size.height, files.size.width, 3}, path);
+    family::Pixels pixels;
+    media_.decode_image(path, files.size, pixels);
     media::resize_bicubic(pixels.data(), files.size, to, files.target, order);
   };
   if (!input.video) {
@@ -155,13 +116,8 @@ void VisionFiles::write_rows(const VisionInput& input, const VisionRules& rules,
   const auto at_once = std::max<size_t>(static_cast<size_t>(kDecodedBytes / source_bytes) / temporal, 1) * temporal;
   for (size_t first = 0; first < files.frames.size(); first += at_once) {
     const size_t count = std::min(at_once, files.frames.size() - first);
-    Pixels pixels;
-    lf_err err = sdk::make_err();
-    sdk::check(
-        media().decode_video(host_, sdk::str(files.paths.front()), &files.frames[first], count, &pixels.tensor, &err),
-        err);
-    check_shape(pixels.tensor, {static_cast<int64_t>(count), files.size.height, files.size.width, 3},
-                files.paths.front());
+    family::Pixels pixels;
+    media_.decode_video(files.paths.front(), {&files.frames[first], count}, files.size, pixels);
     for (size_t i = 0; i < count; i += temporal, out += group_values) {
       for (size_t t = 0; t < temporal; ++t)
         media::resize_bicubic(pixels.data() + static_cast<int64_t>(i + t) * source_bytes, files.size,

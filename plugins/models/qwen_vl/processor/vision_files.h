@@ -4,17 +4,20 @@
 #include <string>
 #include <vector>
 
-#include "lf/plugin_api/media.h"
-#include "qwen_vl/processor/sequence.h"
+#include "family/media_access.h"
+#include "family/sequence.h"
 #include "qwen_vl/processor/vision_rules.h"
 
 namespace lf::qwen_vl {
+
+using family::MediaFiles;
+using family::VisionInput;
 
 // Reads through the host. [any thread]
 class VisionFiles {
  public:
   // `host` outlives it; a host without lf.media/1 is an error once a sample has pictures (LF_E_UNSUPPORTED).
-  explicit VisionFiles(const lf_host* host);
+  explicit VisionFiles(const lf_host* host) : media_(host) {}
 
   // From headers alone. fps 0: the rules' rate. Throw LF_E_DATA, naming the file.
   VisionInput plan_image(const std::string& path, const VisionRules& rules) const;
@@ -25,11 +28,7 @@ class VisionFiles {
   void write_rows(const VisionInput& input, const VisionRules& rules, float* out) const;
 
  private:
-  const lf_media_host& media() const;
-  lf_media_info probe(const std::string& path, int32_t kind) const;
-
-  const lf_host* host_;
-  const lf_media_host* media_;
+  family::MediaAccess media_;
 };
 
 }  // namespace lf::qwen_vl

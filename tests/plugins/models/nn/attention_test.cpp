@@ -28,15 +28,29 @@ at::Tensor reference_head_norm(const at::Tensor& x, const at::Tensor& weight) {
 at::Tensor reference_attention(const at::Tensor& qkv, const AttentionShape& shape, const Tensors& head_norms,
                                const RotaryTable& rotary, const Segments& segments) {
   const int64_t n = qkv.size(0), d = shape.head_size;
+  const int64_t group = shape.heads / shape.kv_heads;
+  std::vector<int64_t> order;  // of heads in a row, by kind
+  if (shape.layout == QkvLayout::kByGroup) {
+    for (int64_t h = 0; h < shape.heads; ++h) order.push_back(h / group * (group + 2) + h % group);
+    for (const int64_t part : {group, group + 1})
+      for (int64_t g = 0; g < shape.kv_heads; ++g) order.push_back(g * (group + 2) + part);
+  } else {
+    for (int64_t h = 0; h < shape.heads + 2 * shape.kv_heads; ++h) order.push_back(h);
+  }
   const auto parts = qkv.view({n, shape.heads + 2 * shape.kv_heads, d})
+                         .index_select(1, at::tensor(order, at::kLong))
                          .split_with_sizes({shape.heads, shape.kv_heads, shape.kv_heads}, 1);
   at::Tensor q = parts[0], k = parts[1];
   if (!head_norms.empty()) {
     q = reference_head_norm(q, head_norms[0]);
     k = reference_head_norm(k, head_norms[1]);
   }
-  q = reference_rotation(q, rotary).transpose(0, 1);
-  k = reference_rotation(k, rotary).transpose(0, 1).repeat_interleave(shape.heads / shape.kv_heads, 0);
+  if (rotary.present()) {
+    q = reference_rotation(q, rotary);
+    k = reference_rotation(k, rotary);
+  }
+  q = q.transpose(0, 1);
+  k = k.transpose(0, 1).repeat_interleave(group, 0);
   const at::Tensor v = parts[2].transpose(0, 1).repeat_interleave(shape.heads / shape.kv_heads, 0);
   at::Tensor segment = at::zeros({n}, at::kLong);
   for (size_t s = 0; s < segments.count(); ++s)
@@ -53,14 +67,16 @@ struct Setting {
   AttentionShape shape;
   bool head_norms;
   std::vector<int64_t> lengths;
+  bool rotated = true;
 };
 
 void run(const Setting& setting) {
   Segments segments;
   for (const int64_t length : setting.lengths) segments.starts.push_back(segments.starts.back() + length);
   const int64_t n = segments.rows(), d = setting.shape.head_size;
-  const RotaryTable rotary =
-      rotary_table(axial_rotary(d, 100), at::stack({at::arange(n), at::arange(n).flip(0)}).to(at::kLong));
+  RotaryTable rotary;
+  if (setting.rotated)
+    rotary = rotary_table(axial_rotary(d, 100), at::stack({at::arange(n), at::arange(n).flip(0)}).to(at::kLong));
   Check what{{random({n, setting.shape.width()}, 1)}, {}, {}, {}};
   if (setting.head_norms) what.parameters = {random({d}, 2) + 1, random({d}, 3) + 1};
   what.block = [&](const Tensors& in, const std::vector<Parameter>& p) {
@@ -89,6 +105,14 @@ TEST(Attention, over_windows_of_one_size) {
 TEST(Attention, across_several_key_blocks_merges_their_softmax) {
   run({{.heads = 2, .kv_heads = 1, .head_size = 64, .causal = true}, false, {600}});
   run({{.heads = 1, .kv_heads = 1, .head_size = 16, .causal = false}, false, {513, 40}});
+}
+TEST(Attention, of_rows_grouped_by_key_value_head) {
+  run({{.heads = 6, .kv_heads = 2, .head_size = 8, .causal = true, .layout = QkvLayout::kByGroup}, false, {5, 1, 60}});
+  run({{.heads = 4, .kv_heads = 4, .head_size = 12, .causal = false, .layout = QkvLayout::kByGroup}, true, {33, 2}});
+}
+TEST(Attention, without_a_rotation_takes_heads_as_they_are) {
+  run({{.heads = 3, .kv_heads = 3, .head_size = 7, .causal = false}, false, {17, 5}, false});
+  run({{.heads = 4, .kv_heads = 2, .head_size = 16, .causal = true}, true, {40}, false});
 }
 TEST(Attention, of_no_rows_is_empty) {
   run({{.heads = 2, .kv_heads = 1, .head_size = 8, .causal = true}, true, {}});

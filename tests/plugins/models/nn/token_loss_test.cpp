@@ -38,6 +38,46 @@ TEST(TokenLoss, equals_cross_entropy_over_supervised_rows) {
     }
 }
 
+TEST(TokenLoss, weighs_every_row_and_sums_the_weights_unrounded) {
+  const int64_t n = 50, vocabulary = 37;
+  const at::Tensor targets = some_targets(n, vocabulary), weights = random({n}, 7).abs().to(at::kFloat);
+  for (const std::optional<double> ahead : {std::optional<double>{}, std::optional<double>{1.0}}) {
+    const at::Tensor x = random({n, 24}, 1).requires_grad_(true), w = random({24}, 2),
+                     h = random({vocabulary, 24}, 3, 0.5);
+    const Norm norm{NormKind::kRms, kEps, {w, at::zeros_like(w)}, {}};
+    const Parameter head{h, at::zeros_like(h)};
+    const TokenLoss loss = token_loss(x, norm, head, targets,
+                                      {.gradient_scale = ahead, .chunk_bytes = 1, .weights = weights.to(at::kDouble)});
+    torch::autograd::backward({loss.sum}, {at::scalar_tensor(1.0, at::kDouble)});
+
+    const at::Tensor x2 = x.detach().clone().requires_grad_(true), h2 = h.clone().requires_grad_(true);
+    const at::Tensor y = x2 * (x2.square().mean(-1, true) + kEps).rsqrt() * w;
+    const at::Tensor supervised = (targets >= 0).to(at::kDouble) * weights;
+    const at::Tensor each = at::nll_loss(at::matmul(y, h2.t()).log_softmax(-1), targets, {}, at::Reduction::None);
+    const at::Tensor expected = (each * supervised).sum();
+    torch::autograd::backward({expected}, {at::scalar_tensor(1.0, at::kDouble)});
+    EXPECT_NEAR(loss.sum.item<double>(), expected.item<double>(), 1e-9);
+    EXPECT_NEAR(loss.weight, supervised.sum().item<double>(), 1e-9);
+    EXPECT_LE(difference(x.grad(), x2.grad()), 1e-9);
+    EXPECT_LE(difference(head.gradient, h2.grad()), 1e-9);
+  }
+}
+
+TEST(TokenLoss, weighs_the_same_by_the_fused_loops) {
+  const at::Tensor targets = some_targets(40, 90), weights = random({40}, 7).abs().to(at::kFloat);
+  const at::Tensor x = random({40, 24}, 1).to(at::kFloat), w = random({24}, 2).to(at::kFloat);
+  const at::Tensor h = random({90, 24}, 3, 0.5).to(at::kFloat);
+  const auto gradient = [&](at::ScalarType type) {
+    const at::Tensor in = x.to(type).requires_grad_(true);
+    const Norm norm{NormKind::kRms, kEps, {w.to(type), {}}, {}};
+    const TokenLoss loss =
+        token_loss(in, norm, {h.to(type), {}}, targets, {.gradient_scale = 0.5, .chunk_bytes = 1, .weights = weights});
+    torch::autograd::backward({loss.sum}, {at::scalar_tensor(0.5, at::kDouble)});
+    return in.grad();
+  };
+  EXPECT_LE(difference(gradient(at::kFloat), gradient(at::kDouble)), 2e-5);
+}
+
 struct Gradients {
   at::Tensor x, norm, head;
 };

@@ -1,8 +1,8 @@
-#include "qwen_vl/processor/sequence.h"
+#include "family/sequence.h"
 
 #include <gtest/gtest.h>
 
-namespace lf::qwen_vl {
+namespace lf::family {
 namespace {
 
 // Ten rows; inputs at [2, 5) and [6, 9).
@@ -38,4 +38,4 @@ TEST(Sequence, the_first_row_is_never_predicted_and_a_cut_loses_what_it_cuts) {
 }
 
 }  // namespace
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

@@ -1,4 +1,4 @@
-#include "qwen_vl/processor/conversation.h"
+#include "family/conversation.h"
 
 #include <cmath>
 
@@ -7,7 +7,7 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 namespace {
 
 using nlohmann::json;
@@ -79,4 +79,4 @@ std::vector<Message> parse_conversation(std::string_view text) {
   return messages;
 }
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

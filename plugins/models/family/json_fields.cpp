@@ -1,4 +1,4 @@
-#include "qwen_vl/json_fields.h"
+#include "family/json_fields.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 using nlohmann::json;
 
@@ -111,4 +111,4 @@ std::vector<std::string> JsonFields::unread() const {
   return names;
 }
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 struct TextItem {
   std::string text;
@@ -30,4 +30,4 @@ struct Message {
 // Throws sdk::Failure LF_E_DATA, naming the field.
 std::vector<Message> parse_conversation(std::string_view json);
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

@@ -9,7 +9,7 @@
 
 #include "media/smart_resize.h"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 inline constexpr int64_t kUnsupervised = -100;  // a label that asks for nothing, as PyTorch's losses have it
 
@@ -24,13 +24,18 @@ struct ReadyRows {
   const float* rows = nullptr;
 };
 
+// Pictures of one size made elsewhere: f32 [3, height, width] each, borrowed.
+struct ReadyTiles {
+  std::vector<const float*> tiles;
+};
+
 // A picture or a video as the vision tower sees it: `groups` temporal groups of height x width patches.
 struct VisionInput {
   bool video = false;
   int64_t groups = 1, height = 0, width = 0;
   float seconds_per_group = 1;      // of a video
   std::vector<std::string> stamps;  // of a Qwen3-VL video: the text before each group
-  std::variant<MediaFiles, ReadyRows> source;
+  std::variant<MediaFiles, ReadyRows, ReadyTiles> source;
 
   int64_t patches() const { return groups * height * width; }
 };
@@ -54,5 +59,7 @@ struct Sequence {
 
 // Keeps at most `rows` rows, and no part of a picture or a video: a block that would be cut goes whole.
 void cut(Sequence& sequence, int64_t rows);
+// The same for a sample of several; no limit where rows <= 0. Throws LF_E_DATA where nothing would be left.
+void cut_all(std::vector<Sequence>& sequences, int64_t rows);
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

@@ -1,4 +1,4 @@
-#include "qwen_vl/tensor_bridge.h"
+#include "family/tensor_bridge.h"
 
 #include <memory>
 
@@ -7,7 +7,7 @@
 #include "lf/plugin_sdk/guard.hpp"
 #include "lf/plugin_sdk/tensor.hpp"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 at::ScalarType scalar_type(int32_t dtype) {
   switch (dtype) {
@@ -26,7 +26,7 @@ at::ScalarType scalar_type(int32_t dtype) {
     case LF_DTYPE_BOOL:
       return at::kBool;
     default:
-      throw sdk::Failure(LF_E_UNSUPPORTED, "qwen_vl: element type " + std::to_string(dtype) + " is not supported");
+      throw sdk::Failure(LF_E_UNSUPPORTED, "element type " + std::to_string(dtype) + " is not supported");
   }
 }
 
@@ -47,17 +47,16 @@ int32_t dtype_of(at::ScalarType type) {
     case at::kBool:
       return LF_DTYPE_BOOL;
     default:
-      throw sdk::Failure(LF_E_BUG, std::string("qwen_vl: a tensor of type ") + at::toString(type) + " was to leave");
+      throw sdk::Failure(LF_E_BUG, std::string("a tensor of type ") + at::toString(type) + " was to leave");
   }
 }
 
 at::Tensor borrow(const lf_tensor& tensor) {
   if (!sdk::present(tensor)) return {};
-  if (tensor.ndim < 0 || tensor.ndim > LF_MAX_DIMS)
-    throw sdk::Failure(LF_E_INVALID, "qwen_vl: a tensor's ndim is out of range");
+  if (tensor.ndim < 0 || tensor.ndim > LF_MAX_DIMS) throw sdk::Failure(LF_E_INVALID, "a tensor's ndim is out of range");
   if (tensor.device_uid != 0)
     throw sdk::Failure(LF_E_UNSUPPORTED,
-                       "qwen_vl runs on host memory (device \"cpu\") only; got memory of another device");
+                       "the model runs on host memory (device \"cpu\") only; got memory of another device");
   const at::IntArrayRef shape(tensor.shape, static_cast<size_t>(tensor.ndim));
   const at::IntArrayRef strides(tensor.strides, static_cast<size_t>(tensor.ndim));
   const at::TensorOptions options = at::dtype(scalar_type(tensor.dtype));
@@ -75,4 +74,4 @@ lf_tensor give(const at::Tensor& tensor) {
   return given;
 }
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

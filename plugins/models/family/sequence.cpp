@@ -1,8 +1,12 @@
-#include "qwen_vl/processor/sequence.h"
+#include "family/sequence.h"
 
 #include <algorithm>
 
-namespace lf::qwen_vl {
+#include <fmt/format.h>
+
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf::family {
 
 int64_t Sequence::supervised() const {
   if (labels.empty()) return 0;
@@ -23,4 +27,17 @@ void cut(Sequence& sequence, int64_t rows) {
   if (!sequence.source_rows.empty()) sequence.source_rows.resize(static_cast<size_t>(rows));
 }
 
-}  // namespace lf::qwen_vl
+void cut_all(std::vector<Sequence>& sequences, int64_t rows) {
+  if (rows <= 0) return;
+  int64_t left = rows;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    cut(sequences[i], left);
+    left -= sequences[i].rows();
+    if (sequences[i].rows() == 0) sequences.resize(i);
+  }
+  if (sequences.empty())
+    throw sdk::Failure(LF_E_DATA,
+                       fmt::format("cut to {} rows nothing is left: the sample begins with a picture of more", rows));
+}
+
+}  // namespace lf::family

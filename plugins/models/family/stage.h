@@ -1,30 +1,28 @@
-// A stage of a Qwen-VL model behind the ABI: bound parameters, and the micro-batches that are open.
+// A stage of a model behind the ABI: bound parameters, and the micro-batches that are open.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
-#include <variant>
 #include <vector>
 
+#include "family/model.h"
 #include "lf/plugin_api/model.h"
 #include "nn/chain.h"
-#include "qwen_vl/family.h"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
-// What stages of one model know of each other: whether a component's stages here train nothing, here or before them.
+// What stages of one model know of each other: which components' stages here train nothing, here or before them.
 struct ModelState {
-  std::array<bool, 2> no_grad = {false, false};
+  std::vector<bool> no_grad;  // by component
 };
 
 class Stage {
  public:
   // `model`, `state` and `host` outlive the stage. Throws sdk::Failure(LF_E_UNSUPPORTED) for groups, devices and dtypes
   // that are not offered.
-  Stage(const QwenVl& model, ModelState& state, const lf_host* host, const lf_stage_config& config);
+  Stage(const Model& model, ModelState& state, const lf_host* host, const lf_stage_config& config);
 
   void bind(uint32_t unit, std::span<const lf_tensor> values, std::span<const lf_tensor> grads);
   void forward(const lf_batch& batch, std::span<const lf_tensor> in, std::span<lf_tensor> out, lf_step_out* step_out,
@@ -36,29 +34,29 @@ class Stage {
  private:
   struct Open {
     std::unique_ptr<nn::Chain> chain;
-    std::shared_ptr<components::DecoderResult> result;  // language only
-    size_t n_out = 0;                                   // tensors of the chain's end
+    size_t n_out = 0;  // tensors of the chain's end
   };
   bool begins() const { return first_unit_ == 0; }
-  bool ends() const;
-  size_t n_boundary() const;
+  bool ends() const { return first_unit_ + n_units_ == n_units_of_component_; }
+  bool has_loss() const { return ends() && component_ + 1 == spec_.components.size(); }
+  size_t carried_in() const { return begins() ? 0 : n_boundary_; }
+  size_t carried_out() const { return ends() ? 0 : n_boundary_; }
   std::vector<size_t> leaving_order() const;  // chain's leaving edge -> place among edges_out_
-  std::vector<nn::Step> vision_steps(const lf_batch& batch) const;
-  std::vector<nn::Step> language_steps(const lf_batch& batch, Open& open) const;
   void notify(uint32_t unit, nn::UnitEvent event, uint64_t micro_batch, lf_stream stream);
 
-  const QwenVl& model_;
+  const ModelSpec& spec_;
   ModelState& state_;
   const lf_host* host_;
   const lf_parallel_host* parallel_;
-  uint32_t component_, first_unit_, n_units_;
+  uint32_t component_, first_unit_, n_units_, n_units_of_component_ = 0;
+  size_t n_boundary_ = 0;
   bool no_grad_;
   at::ScalarType dtype_;
   std::vector<nn::Recompute> recompute_;
   std::vector<size_t> edges_in_, edges_out_;  // of the table: entering, by unit; leaving, by unit
-  std::variant<std::monostate, components::VisionStage, components::LanguageStage> blocks_;
+  std::unique_ptr<Blocks> blocks_;
   std::map<uint64_t, Open> open_;
   lf_stream stream_ = nullptr;  // of the call in progress
 };
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

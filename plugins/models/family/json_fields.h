@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 // Errors are sdk::Failure(LF_E_INVALID) "PLACE.FIELD: expected ..., got ...".
 class JsonFields {
@@ -47,4 +47,4 @@ class JsonFields {
   std::set<std::string> known_;
 };
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

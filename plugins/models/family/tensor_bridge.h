@@ -5,7 +5,7 @@
 
 #include "lf/plugin_api/tensor.h"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 // LF_DTYPE_... <-> LibTorch. Throws sdk::Failure(LF_E_UNSUPPORTED) for types that have no counterpart here.
 at::ScalarType scalar_type(int32_t dtype);
@@ -17,4 +17,4 @@ at::Tensor borrow(const lf_tensor& tensor);
 // Hands a tensor over: its release lets go of it. Absent for an undefined one. Made contiguous where it is not.
 lf_tensor give(const at::Tensor& tensor);
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

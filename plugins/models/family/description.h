@@ -1,18 +1,18 @@
-// The family's description in the ABI's terms: strings and arrays that live as long as the model.
+// A family's description in the ABI's terms: strings and arrays that live as long as the model.
 #pragma once
 
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "family/model.h"
 #include "lf/plugin_api/model.h"
-#include "qwen_vl/family.h"
 
-namespace lf::qwen_vl {
+namespace lf::family {
 
 class Description {
  public:
-  explicit Description(const QwenVl& model);
+  explicit Description(const ModelSpec& model);
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
@@ -33,16 +33,17 @@ class Description {
     std::vector<std::vector<lf_part>> parts;
   };
   lf_str keep(const std::string& text);
+  lf_port port(const PortSpec& spec);
   Table describe(uint32_t component, const components::ParameterTable& table);
 
   std::deque<std::string> strings_;
   std::vector<lf_component> components_;
   std::vector<lf_edge> edges_;
   std::vector<lf_port> outputs_;
-  std::vector<std::vector<lf_port>> boundaries_;  // by component: the same before every unit
+  std::vector<std::vector<lf_port>> boundaries_;  // by component
   std::vector<Table> tables_;
   std::vector<std::string> feature_names_;
   std::string aux_names_;
 };
 
-}  // namespace lf::qwen_vl
+}  // namespace lf::family

@@ -1,0 +1,67 @@
+#include "family/language_blocks.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "family/batch_columns.h"
+
+namespace lf::family {
+namespace {
+
+class LanguageBlocks : public Blocks {
+ public:
+  LanguageBlocks(const components::LanguageDecoderConfig& config, const BlocksRequest& request)
+      : config_(config), stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
+
+  void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
+
+  Opened open(const lf_batch& batch, const std::vector<nn::Recompute>& recompute) const override {
+    const at::Tensor places = column(batch, "visual_rows", at::kLong, 1);
+    auto made = std::make_shared<components::DecoderBatch>(components::decoder_batch(
+        config_, needed(batch, "input_ids", at::kLong, 1), needed(batch, "targets", at::kLong, 1),
+        needed(batch, "position_ids", at::kLong, 2), {values(needed(batch, "segment_starts", at::kLong, 1))},
+        places.defined() && places.size(0) > 0 ? places : at::Tensor()));
+    made->weights = column(batch, "loss_weights", at::kFloat, 1);
+    made->outputs = (batch.flags & LF_BATCH_OUTPUTS) != 0;
+    const lf_batch* given = &batch;
+    if (LF_HAS(given, loss_scale)) made->gradient_scale = batch.loss_scale;
+    return {stage_.steps(made, recompute), [result = made->result]() -> StepResult {
+              StepResult out{result->loss_sum, result->loss_weight, {result->balance_sum}, {}};
+              if (result->logits.defined()) out.outputs = {result->logits, result->token_loss.unsqueeze(1)};
+              return out;
+            }};
+  }
+
+ private:
+  components::LanguageDecoderConfig config_;
+  components::LanguageStage stage_;
+};
+
+}  // namespace
+
+ComponentSpec language_component(const components::LanguageDecoderConfig& config) {
+  ComponentSpec spec;
+  spec.name = "language";
+  spec.units = config.n_units();
+  spec.parameters = components::parameter_table(config);
+  spec.features = {"rows", "loss_weight", "pairs"};
+  spec.boundary = {{"hidden", config.width}};
+  if (config.carries_statistics())
+    spec.boundary.push_back({"routing_statistics", 2 * config.experts.count, LF_ROWS_SAMPLE, LF_DTYPE_F32});
+  return spec;
+}
+
+std::vector<PortSpec> language_outputs(const components::LanguageDecoderConfig& config) {
+  return {{"logits", config.vocabulary, LF_ROWS_TOKEN, LF_DTYPE_F32}, {"token_loss", 1, LF_ROWS_TOKEN, LF_DTYPE_F32}};
+}
+
+std::vector<std::string> language_aux_names(const components::LanguageDecoderConfig& config) {
+  return config.carries_statistics() ? std::vector<std::string>{"router_aux_loss"} : std::vector<std::string>{};
+}
+
+std::unique_ptr<Blocks> language_blocks(const components::LanguageDecoderConfig& config, const BlocksRequest& request) {
+  return std::make_unique<LanguageBlocks>(config, request);
+}
+
+}  // namespace lf::family

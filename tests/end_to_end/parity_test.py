@@ -7,6 +7,7 @@ import sys
 import tempfile
 import unittest
 
+from internvl_layouts import original_directory, read, to_original
 from tiny_job import Lfrun
 
 build = pathlib.Path(sys.argv.pop(1))
@@ -20,20 +21,38 @@ class Parity(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
 
-    def test_outputs_losses_gradients_and_trajectories_of_all_cases_agree(self):
-        families = sorted(p for p in REFERENCES.iterdir() if (p / "config.json").exists())
-        self.assertGreaterEqual(len(families), 8)
+    def agree(self, directory, family, *options):
+        result = lfrun("parity", directory, "--family", family, "--out", self.folder / "out", *options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("AdamW steps", result.stdout)
+
+    def test_outputs_losses_gradients_and_trajectories_of_all_qwen_cases_agree(self):
+        families = sorted(p for p in REFERENCES.glob("qwen*") if p.is_dir())
+        self.assertEqual(len(families), 8)
         for family in families:
             for config in ("config.json", "config_hub.json"):
                 with self.subTest(family=family.name, config=config):
-                    result = lfrun("parity", family, "--config", config, "--family", "qwen_vl", "--out", self.folder)
-                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-                    self.assertIn("AdamW steps", result.stdout)
+                    self.agree(family, "qwen_vl", "--config", config)
+
+    def test_outputs_losses_gradients_and_trajectories_of_all_internvl_cases_agree(self):
+        families = sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir())
+        self.assertEqual(len(families), 8)
+        for family in families:
+            with self.subTest(family=family.name):
+                self.agree(family, "internvl")
+
+    def test_internvl_cases_agree_in_the_layout_of_its_authors_too(self):
+        for family in sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir()):
+            with self.subTest(family=family.name):
+                text = json.loads((family / "config.json").read_text())["text_config"]
+                self.assertEqual(to_original(read(family / "model.safetensors"), text), read(family / "model_orig.safetensors"))
+                self.agree(original_directory(family, self.folder / family.name), "internvl")
 
     def test_the_loss_and_all_gradients_together_agree_in_bf16(self):
-        for name in ("qwen2_vl-tiny", "qwen2_5_vl-odd", "qwen3_vl-tiny"):
+        for name, family in (("qwen2_vl-tiny", "qwen_vl"), ("qwen2_5_vl-odd", "qwen_vl"), ("qwen3_vl-tiny", "qwen_vl"),
+                             ("internvl25-odd", "internvl"), ("internvl3-tiny", "internvl")):
             with self.subTest(family=name):
-                result = lfrun("parity", REFERENCES / name, "--dtype", "bf16", "--family", "qwen_vl", "--out", self.folder)
+                result = lfrun("parity", REFERENCES / name, "--dtype", "bf16", "--family", family, "--out", self.folder)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_one_wrong_number_among_the_expected_ones_is_a_miss_and_exit_1(self):

@@ -1,0 +1,104 @@
+// config.json of both layouts.
+#include "internvl/config.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/qwen_vl/safetensors_file.h"
+
+namespace lf::internvl {
+namespace {
+
+using nlohmann::json;
+
+json fixture(const std::string& family, const char* config) {
+  return json::parse(test::read_file(std::string(LF_BUILD_DIR) + "/fixtures/references/" + family + "/" + config));
+}
+
+std::string refusal(json config, const std::function<void(json&)>& change) {
+  change(config);
+  try {
+    parse_config(config.dump());
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_INVALID);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+TEST(InternVlConfig, both_layouts_of_every_fixture_say_the_same_and_no_key_is_unknown) {
+  for (const char* family : {"internvl25", "internvl3", "internvl35", "internvl35_moe"})
+    for (const char* variant : {"-tiny", "-odd"}) {
+      SCOPED_TRACE(std::string(family) + variant);
+      const InternVlConfig ours = parse_config(fixture(std::string(family) + variant, "config.json").dump());
+      const InternVlConfig theirs = parse_config(fixture(std::string(family) + variant, "config_hub.json").dump());
+      EXPECT_TRUE(ours.unknown_keys.empty()) << ours.unknown_keys.front();
+      EXPECT_TRUE(theirs.unknown_keys.empty()) << theirs.unknown_keys.front();
+      EXPECT_EQ(ours.layout, Layout::kTransformers);
+      EXPECT_EQ(theirs.layout, Layout::kOriginal);
+      EXPECT_EQ(ours.image_token_id, theirs.image_token_id);
+      EXPECT_EQ(ours.tile_size, theirs.tile_size);
+      EXPECT_EQ(ours.tile_tokens(), theirs.tile_tokens());
+      EXPECT_EQ(ours.merge, theirs.merge);
+      EXPECT_EQ(ours.tie_word_embeddings, theirs.tie_word_embeddings);
+      EXPECT_EQ(ours.text.head_dim, theirs.text.head_dim);
+      EXPECT_EQ(ours.text.rope_theta, theirs.text.rope_theta);
+      EXPECT_EQ(ours.text.qkv_bias, theirs.text.qkv_bias);
+      EXPECT_EQ(ours.text.num_experts, theirs.text.num_experts);
+      EXPECT_EQ(ours.vision.rms_norm, theirs.vision.rms_norm);
+      EXPECT_EQ(ours.vision.query_key_norms, theirs.vision.query_key_norms);
+      EXPECT_EQ(ours.vision.qkv_bias, theirs.vision.qkv_bias);
+      EXPECT_EQ(ours.vision.hidden_size, theirs.vision.hidden_size);
+    }
+}
+
+TEST(InternVlConfig, what_would_change_the_maths_is_refused_by_its_name) {
+  const json hf = fixture("internvl3-tiny", "config.json"), hub = fixture("internvl25-tiny", "config_hub.json");
+  const std::vector<std::tuple<json, std::string, std::function<void(json&)>>> wrong = {
+      {hf, "vision_feature_layer", [](json& c) { c["vision_feature_layer"] = -2; }},
+      {hf, "use_mean_pooling", [](json& c) { c["vision_config"]["use_mean_pooling"] = false; }},
+      {hf, "norm_type", [](json& c) { c["vision_config"]["norm_type"] = "batch_norm"; }},
+      {hf, "attention_dropout", [](json& c) { c["vision_config"]["attention_dropout"] = 0.1; }},
+      {hf, "image_size",
+       [](json& c) {
+         c["vision_config"]["image_size"] = {28, 56};
+       }},
+      {hf, "downsample_ratio", [](json& c) { c["downsample_ratio"] = 0.3; }},
+      {hf, "model_type", [](json& c) { c["text_config"]["model_type"] = "mamba"; }},
+      {hf, "image_token_id", [](json& c) { c["image_token_id"] = 100000; }},
+      {hub, "ps_version", [](json& c) { c["ps_version"] = "v1"; }},
+      {hub, "select_layer", [](json& c) { c["select_layer"] = -4; }},
+      {hub, "quantization_config",
+       [](json& c) {
+         c["quantization_config"] = {{"bits", 4}};
+       }},
+      {hub, "rope_type",
+       [](json& c) {
+         c["llm_config"]["rope_scaling"] = {{"rope_type", "yarn"}};
+       }},
+  };
+  for (const auto& [config, name, change] : wrong) EXPECT_THAT(refusal(config, change), testing::HasSubstr(name));
+}
+
+// transformers issue 48659: a grid that the ratio does not divide loses patches there in silence.
+TEST(InternVlConfig, a_tile_whose_patches_the_pixel_shuffle_does_not_divide_is_refused) {
+  EXPECT_THAT(refusal(fixture("internvl3-tiny", "config.json"),
+                      [](json& c) {
+                        c["vision_config"]["image_size"] = {21, 21};
+                      }),
+              testing::HasSubstr("would drop patches"));
+}
+
+TEST(InternVlConfig, dynamic_rotation_bounds_the_positions) {
+  json config = fixture("internvl25-tiny", "config_hub.json");
+  EXPECT_FALSE(parse_config(config.dump()).text.bounded_positions);
+  config["llm_config"]["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};
+  EXPECT_TRUE(parse_config(config.dump()).text.bounded_positions);
+}
+
+}  // namespace
+}  // namespace lf::internvl

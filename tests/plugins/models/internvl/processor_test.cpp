@@ -1,0 +1,399 @@
+// Samples to columns: tiles, conversations, weights, ready tensors.
+#include "internvl/processor/processor.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "internvl/processor/tile_files.h"
+#include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/media/recorded.h"
+#include "plugins/models/qwen_vl_processor/fake_host.h"
+#include "plugins/models/qwen_vl_processor/models.h"
+#include "plugins/models/qwen_vl_processor/tensors.h"
+
+namespace lf::internvl {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kTile = 28, kPatch = 7, kTokens = 4;  // 4 x 4 patches, 2 x 2 tokens
+
+json small_config(bool original) {
+  if (original)
+    return {{"model_type", "internvl_chat"},
+            {"min_dynamic_patch", 1},
+            {"max_dynamic_patch", 6},
+            {"use_thumbnail", true},
+            {"dynamic_image_size", true},
+            {"llm_config",
+             {{"model_type", "qwen2"},
+              {"vocab_size", 152000},
+              {"hidden_size", 32},
+              {"num_attention_heads", 4},
+              {"num_key_value_heads", 4}}},
+            {"vision_config",
+             {{"image_size", kTile}, {"patch_size", kPatch}, {"hidden_size", 8}, {"num_attention_heads", 2}}}};
+  return {{"model_type", "internvl"},
+          {"image_token_id", 151659},
+          {"text_config",
+           {{"model_type", "qwen2"},
+            {"vocab_size", 152000},
+            {"hidden_size", 32},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 4}}},
+          {"vision_config",
+           {{"image_size", kTile}, {"patch_size", kPatch}, {"hidden_size", 8}, {"num_attention_heads", 2}}}};
+}
+
+class Processor : public testing::Test {
+ protected:
+  Processor() {
+    json tokenizer = test::byte_tokenizer();
+    int id = 151657;
+    for (const char* mark : {"<img>", "</img>", "<IMG_CONTEXT>"})
+      tokenizer["added_tokens"].push_back({{"id", id++}, {"content", mark}, {"special", true}, {"normalized", false}});
+    folder_.write("tokenizer.json", tokenizer);
+    host_.files["one.png"] = {28, 28};
+    host_.files["wide.png"] = {90, 28};
+    host_.files["clip.mp4"] = {40, 30, 6, 2.0};
+    host_.files["broken.png"] = {28, 28, 1, 0, 0, true};
+  }
+
+  InternVlProcessor make(const InternVlProcessor::Options& options = {}, bool original = false,
+                         json data = json::object()) {
+    return {host_.host(),
+            parse_config(small_config(original).dump()),
+            options,
+            {{"tokenizer", folder_.path().string()}, {"data", std::move(data)}}};
+  }
+  static lf_sample sample(const std::string& text) {
+    auto one = sdk::with_header<lf_sample>();
+    one.json = sdk::str(text);
+    one.place = sdk::str("train.jsonl:3");
+    return one;
+  }
+  static std::string conversation(const json& content, const std::string& answer) {
+    return json{{"messages",
+                 {{{"role", "user"}, {"content", content}},
+                  {{"role", "assistant"}, {"train", true}, {"content", {{{"type", "text"}, {"text", answer}}}}}}}}
+        .dump();
+  }
+  // What the ids spell, with <IMG_CONTEXT>s as their number.
+  std::string written(const std::vector<int64_t>& ids) const {
+    const text::Tokenizer tokenizer = text::Tokenizer::load(folder_.path() / "tokenizer.json");
+    std::string out;
+    int64_t run = 0;
+    for (size_t i = 0; i <= ids.size(); ++i) {
+      if (i < ids.size() && ids[i] == 151659) {
+        ++run;
+        continue;
+      }
+      if (run > 0) out += "(" + std::to_string(run) + ")";
+      run = 0;
+      if (i < ids.size()) out += tokenizer.decode(std::vector<text::TokenId>{static_cast<text::TokenId>(ids[i])});
+    }
+    return out;
+  }
+
+  test::TemporaryFolder folder_;
+  test::FakeHost host_;
+};
+
+const json kText = {{"type", "text"}, {"text", "\nwhat?"}};
+json image(const char* path) { return {{"type", "image"}, {"path", path}}; }
+
+TEST_F(Processor, a_picture_is_its_tiles_and_a_thumbnail_between_markers) {
+  const std::string text = conversation({image("wide.png"), kText}, "ok");
+  const lf_sample one = sample(text);
+  const lf_sample* samples[] = {&one};
+  const family::Columns columns = make().collate(samples);
+  const auto ids = test::integers(columns.view(), "input_ids");
+  EXPECT_EQ(written(ids), "<|im_start|>user\n<img>(16)</img>\nwhat?<|im_end|>\n<|im_start|>assistant\nok<|im_end|>\n");
+  const auto targets = test::integers(columns.view(), "targets");
+  std::string learnt;
+  for (const int64_t target : targets)
+    if (target >= 0) learnt += written({target});
+  EXPECT_EQ(learnt, "ok<|im_end|>");
+  const auto rows = test::integers(columns.view(), "visual_rows");
+  EXPECT_EQ(rows.size(), 16u);
+  for (const int64_t row : rows) EXPECT_EQ(ids[static_cast<size_t>(row)], 151659);
+  EXPECT_EQ(test::find(columns.view(), "pixel_values")->shape[0], 4 * 16);  // three tiles and the thumbnail
+  EXPECT_EQ(test::find(columns.view(), "loss_weights"), nullptr);
+}
+
+TEST_F(Processor, the_authors_template_begins_with_their_system_message) {
+  const std::string text = conversation({kText}, "ok");
+  const lf_sample one = sample(text);
+  const lf_sample* samples[] = {&one};
+  const auto ids = test::integers(make({}, true).collate(samples).view(), "input_ids");
+  EXPECT_THAT(written(ids), testing::StartsWith("<|im_start|>system\n你是书生·万象，英文名是InternVL，"));
+  EXPECT_THAT(written(ids),
+              testing::EndsWith("。<|im_end|>\n<|im_start|>user\n\nwhat?<|im_end|>\n<|im_start|>assistant\nok"
+                                "<|im_end|>\n"));
+}
+
+TEST_F(Processor, a_video_is_one_tile_a_frame_each_with_its_number) {
+  const std::string text = conversation({{{"type", "video"}, {"path", "clip.mp4"}, {"fps", 1.0}}, kText}, "ok");
+  const lf_sample one = sample(text);
+  const lf_sample* samples[] = {&one};
+  const family::Columns columns = make().collate(samples);
+  EXPECT_THAT(
+      written(test::integers(columns.view(), "input_ids")),
+      testing::HasSubstr("user\nFrame1: <img>(4)</img>\nFrame2: <img>(4)</img>\nFrame3: <img>(4)</img>\nwhat?"));
+  EXPECT_EQ(host_.video_calls, 1);
+}
+
+TEST_F(Processor, features_are_what_collate_makes) {
+  for (const json& content :
+       {json{image("wide.png"), kText}, json{kText}, json{image("one.png"), image("wide.png"), kText}}) {
+    const std::string text = conversation(content, "an answer");
+    const lf_sample one = sample(text);
+    const lf_sample* samples[] = {&one};
+    const InternVlProcessor processor = make();
+    const family::Features features = processor.features(one);
+    const family::Columns columns = processor.collate(samples);
+    const auto ids = test::integers(columns.view(), "input_ids");
+    EXPECT_EQ(features[1][0], static_cast<double>(ids.size()));
+    const auto targets = test::integers(columns.view(), "targets");
+    EXPECT_EQ(features[1][1],
+              static_cast<double>(std::count_if(targets.begin(), targets.end(), [](int64_t t) { return t >= 0; })));
+    const lf_tensor* pixels = test::find(columns.view(), "pixel_values");
+    double patches = 0;
+    for (size_t i = 0; i < features[0].size(); i += 3) patches += features[0][i];
+    EXPECT_EQ(patches, pixels == nullptr ? 0 : static_cast<double>(pixels->shape[0]));
+  }
+}
+
+TEST_F(Processor, weights_make_a_samples_loss_count_as_a_token_a_sample_or_a_root) {
+  const std::string answer = "eight by";  // 8 bytes and the end mark
+  const std::string text = conversation({kText}, answer);
+  const lf_sample one = sample(text);
+  const lf_sample* samples[] = {&one, &one};
+  const std::vector<std::pair<LossWeighting, double>> expected = {
+      {LossWeighting::kToken, 9}, {LossWeighting::kSample, 1}, {LossWeighting::kSquare, 3}};
+  for (const auto& [weighting, sum] : expected) {
+    const InternVlProcessor processor = make({.weighting = weighting});
+    EXPECT_NEAR(processor.features(one)[1][1], sum, 1e-12);
+    EXPECT_EQ(processor.features(one)[1][3], 9);
+    if (weighting == LossWeighting::kToken) continue;
+    const family::Columns columns = processor.collate(samples);
+    const auto weights = test::floats(columns.view(), "loss_weights");
+    const auto targets = test::integers(columns.view(), "targets");
+    double total = 0;
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (targets[i] >= 0) total += double{weights[i]};
+    EXPECT_NEAR(total, 2 * sum, 1e-6);
+  }
+}
+
+TEST_F(Processor, tiles_shared_among_pictures_and_bounded_by_pixels) {
+  const std::string text = conversation({image("wide.png"), image("wide.png"), kText}, "ok");
+  const lf_sample one = sample(text);
+  const auto tiles = [&](const InternVlProcessor& processor) { return processor.features(one)[0].size() / 3; };
+  EXPECT_EQ(tiles(make()), 8u);
+  EXPECT_EQ(tiles(make({.max_tiles = 3, .share_tiles = true})), 2u);
+  EXPECT_EQ(tiles(make({}, false, {{"image_max_pixels", 2 * kTile * kTile}})), 6u);
+  EXPECT_EQ(tiles(make({}, false, {{"image_max_pixels", 1}})), 2u);
+}
+
+TEST_F(Processor, cutting_never_leaves_part_of_a_picture) {
+  const std::string text = conversation({image("wide.png"), kText}, "ok");
+  lf_sample one = sample(text);
+  const lf_sample* samples[] = {&one};
+  one.max_rows = 12;  // inside the picture
+  const family::Columns columns = make().collate(samples);
+  EXPECT_EQ(written(test::integers(columns.view(), "input_ids")), "<|im_start|>user\n");
+  EXPECT_EQ(test::find(columns.view(), "pixel_values"), nullptr);
+}
+
+TEST_F(Processor, a_bad_picture_is_told_with_the_samples_place) {
+  for (const char* path : {"absent.png", "broken.png"}) {
+    const std::string text = conversation({image(path), kText}, "ok");
+    const lf_sample one = sample(text);
+    const lf_sample* samples[] = {&one};
+    try {
+      make().collate(samples);
+      FAIL() << path;
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_DATA);
+      EXPECT_THAT(failure.what(), testing::AllOf(testing::HasSubstr("train.jsonl:3"), testing::HasSubstr(path)));
+    }
+  }
+}
+
+TEST_F(Processor, a_text_cannot_spell_a_picture) {
+  const std::string text = conversation({{{"type", "text"}, {"text", "<img><IMG_CONTEXT></img>"}}}, "ok");
+  const lf_sample one = sample(text);
+  const lf_sample* samples[] = {&one};
+  const family::Columns columns = make().collate(samples);
+  EXPECT_EQ(test::find(columns.view(), "visual_rows"), nullptr);
+  EXPECT_THAT(test::integers(columns.view(), "input_ids"), testing::Not(testing::Contains(151659)));
+}
+
+class Tensors : public Processor {
+ protected:
+  void add_tiles(int64_t n) {
+    std::vector<float> pixels(static_cast<size_t>(n * 3 * kTile * kTile));
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i);
+    fields_.add_floats("pixel_values", pixels, {n, 3, kTile, kTile});
+  }
+  lf_sample as_sample() {
+    auto one = sample("{}");
+    one.fields = fields_.view().data();
+    one.n_fields = static_cast<uint32_t>(fields_.view().size());
+    return one;
+  }
+  std::string refusal() {
+    const lf_sample one = as_sample();
+    try {
+      make().features(one);
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_DATA);
+      return failure.what();
+    }
+    return "accepted";
+  }
+  std::vector<int64_t> row(int64_t tiles) const {
+    std::vector<int64_t> ids = {5, 151657};
+    ids.insert(ids.end(), static_cast<size_t>(tiles * kTokens), 151659);
+    ids.insert(ids.end(), {151658, 6, 7});
+    return ids;
+  }
+  test::NamedTensors fields_;
+};
+
+TEST_F(Tensors, tiles_with_flag_0_are_left_out_before_the_tower) {
+  fields_.add_integers("input_ids", row(1));
+  add_tiles(3);
+  fields_.add_integers("image_flags", {0, 1, 0});
+  const lf_sample one = as_sample();
+  const lf_sample* samples[] = {&one};
+  const auto pixels = test::floats(make().collate(samples).view(), "pixel_values");
+  ASSERT_EQ(pixels.size(), static_cast<size_t>(3 * kTile * kTile));
+  // First patch, in merge-block order: rows 0 to 6 and columns 0 to 6 of the second tile's red.
+  const double tile = 3.0 * kTile * kTile;
+  EXPECT_EQ(pixels[0], tile);
+  EXPECT_EQ(pixels[1], tile + 1);
+  EXPECT_EQ(pixels[kPatch], tile + kTile);
+  EXPECT_EQ(pixels[kPatch * kPatch], tile + kTile * kTile);           // green
+  EXPECT_EQ(pixels[3 * kPatch * kPatch], tile + kPatch);              // the patch to the right
+  EXPECT_EQ(pixels[2 * 3 * kPatch * kPatch], tile + kPatch * kTile);  // the one below
+  EXPECT_EQ(pixels[4 * 3 * kPatch * kPatch], tile + 2 * kPatch);      // the next block
+}
+
+// InternVL issue 578: the authors' code truncates features where tokens and tiles do not match.
+TEST_F(Tensors, more_or_fewer_tiles_than_the_tokens_have_place_for_are_refused) {
+  fields_.add_integers("input_ids", row(2));
+  add_tiles(1);
+  EXPECT_THAT(refusal(), testing::HasSubstr("place for more tiles"));
+  fields_.drop("pixel_values");
+  add_tiles(3);
+  EXPECT_THAT(refusal(), testing::HasSubstr("place for 2 tiles, 3 are given"));
+}
+
+TEST_F(Tensors, wrong_shapes_flags_and_names_are_refused_by_name) {
+  fields_.add_integers("input_ids", row(1));
+  fields_.add_floats("pixel_values", std::vector<float>(3 * 14 * 14), {1, 3, 14, 14});
+  EXPECT_THAT(refusal(), testing::HasSubstr("pixel_values"));
+  fields_.drop("pixel_values");
+  add_tiles(1);
+  fields_.add_integers("image_flags", {2});
+  EXPECT_THAT(refusal(), testing::HasSubstr("image_flags"));
+  fields_.drop("image_flags");
+  fields_.add_integers("tiles_per_sample", {2});
+  EXPECT_THAT(refusal(), testing::HasSubstr("tiles_per_sample"));
+  fields_.drop("tiles_per_sample");
+  fields_.add_integers("pixel_mask", {2});
+  EXPECT_THAT(refusal(), testing::HasSubstr("pixel_mask"));
+}
+
+uint64_t fnv(const std::vector<uint8_t>& bytes) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001B3u;
+  return hash;
+}
+
+// A host whose pictures are those of the recording.
+struct RecordedHost {
+  RecordedHost(int64_t wide, int64_t high, int64_t of_seed) : width(wide), height(high), seed(of_seed) {
+    host = sdk::with_header<lf_host>();
+    host.context = this;
+    host.get_extension = [](const lf_host* h, lf_str) -> const void* {
+      return &static_cast<RecordedHost*>(h->context)->media;
+    };
+    media = sdk::with_header<lf_media_host>();
+    media.probe = [](const lf_host* h, lf_str, int32_t, lf_media_info* out, lf_err*) -> int32_t {
+      const auto* self = static_cast<RecordedHost*>(h->context);
+      out->width = static_cast<int32_t>(self->width);
+      out->height = static_cast<int32_t>(self->height);
+      return LF_OK;
+    };
+    media.decode_image = [](const lf_host* h, lf_str, lf_tensor* out, lf_err*) -> int32_t {
+      const auto* self = static_cast<RecordedHost*>(h->context);
+      const int64_t shape[] = {self->height, self->width, 3};
+      *out = sdk::give(test::picture(self->width, self->height, self->seed), LF_DTYPE_U8, shape);
+      return LF_OK;
+    };
+  }
+  int64_t width, height, seed;
+  lf_host host;
+  lf_media_host media;
+};
+
+TEST(Tiles, pictures_give_the_references_tiles_level_for_level) {
+  const json recorded = json::parse(std::ifstream(test::processor_fixture("internvl.json")));
+  for (const json& one : recorded["pictures"]) {
+    SCOPED_TRACE(one.dump());
+    const RecordedHost host(one["width"], one["height"], one["seed"]);
+    json config = small_config(false);
+    config["vision_config"]["image_size"] = one["tile"];
+    const InternVlConfig parsed = parse_config(config.dump());
+    const TileRules rules = read_tile_rules(parsed, {}, json::object(), {one["least"], one["most"], false});
+    const TileFiles files(&host.host);
+    const family::VisionInput input = files.plan_image("picture", 1, rules);
+    ASSERT_EQ(input.groups, static_cast<int64_t>(one["tiles"].size()));
+    std::vector<float> rows(static_cast<size_t>(input.patches() * rules.shape.values()), NAN);
+    files.write_rows(input, rules, rows.data());
+
+    const int64_t tile = one["tile"], side = tile / kPatch, area = kPatch * kPatch;
+    for (int64_t t = 0; t < input.groups; ++t) {
+      std::vector<uint8_t> levels(static_cast<size_t>(3 * tile * tile));
+      for (int64_t patch = 0; patch < side * side; ++patch) {
+        // Blocks of 2 x 2 patches in reading order.
+        const int64_t block = patch / 4, y0 = block / (side / 2) * 2 + patch % 4 / 2,
+                      x0 = block % (side / 2) * 2 + patch % 2;
+        for (int64_t c = 0; c < 3; ++c)
+          for (int64_t i = 0; i < area; ++i) {
+            const auto& values = rules.levels.value[static_cast<size_t>(c)];
+            const float value = rows[static_cast<size_t>(((t * side * side + patch) * 3 + c) * area + i)];
+            const auto found = std::find(values.begin(), values.end(), value);
+            ASSERT_NE(found, values.end());
+            levels[static_cast<size_t>((c * tile + y0 * kPatch + i / kPatch) * tile + x0 * kPatch + i % kPatch)] =
+                static_cast<uint8_t>(found - values.begin());
+          }
+      }
+      EXPECT_EQ(std::to_string(fnv(levels)), one["tiles"][static_cast<size_t>(t)].get<std::string>()) << "tile " << t;
+    }
+  }
+}
+
+TEST(Tiles, the_processors_file_is_read_and_what_contradicts_the_model_is_refused) {
+  const test::TemporaryFolder folder;
+  const InternVlConfig config = parse_config(small_config(false).dump());
+  folder.write("preprocessor_config.json",
+               {{"size", {{"height", kTile}, {"width", kTile}}}, {"min_patches", 2}, {"max_patches", 5}});
+  const TileRules rules = read_tile_rules(config, folder.path(), json::object(), {});
+  EXPECT_EQ(rules.least, 2);
+  EXPECT_EQ(rules.most, 5);
+  folder.write("preprocessor_config.json", {{"size", {{"height", 99}, {"width", 99}}}});
+  EXPECT_THROW(read_tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
+  folder.write("preprocessor_config.json", {{"resample", 2}});
+  EXPECT_THROW(read_tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
+}
+
+}  // namespace
+}  // namespace lf::internvl

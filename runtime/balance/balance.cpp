@@ -32,13 +32,15 @@ BalancePlan finish(const std::string& policy_id, const BalanceInput& input, std:
   plan.remedy = certificate.remedy;
   plan.hash = hash_of(input, plan.assignments);
 
-  plan.samples.assign(input.replicas, std::vector<std::vector<uint32_t>>(input.micro_batches));
   const lf_assignment* of_samples = plan.assignments.data() + (plan.assignments.size() - input.n_samples);
-  for (uint64_t i = 0; i < input.n_samples; ++i) {
-    auto& micro_batch = plan.samples[of_samples[i].replica][of_samples[i].micro_batch];
-    if (micro_batch.size() <= static_cast<size_t>(of_samples[i].order)) micro_batch.resize(of_samples[i].order + 1);
-    micro_batch[of_samples[i].order] = static_cast<uint32_t>(i);
-  }
+  std::vector<uint32_t> count(static_cast<size_t>(input.replicas) * input.micro_batches, 0);
+  for (uint64_t i = 0; i < input.n_samples; ++i)
+    ++count[static_cast<size_t>(of_samples[i].replica) * input.micro_batches + of_samples[i].micro_batch];
+  plan.samples.assign(input.replicas, std::vector<std::vector<uint32_t>>(input.micro_batches));
+  for (size_t slot = 0; slot < count.size(); ++slot)
+    plan.samples[slot / input.micro_batches][slot % input.micro_batches].resize(count[slot]);
+  for (uint64_t i = 0; i < input.n_samples; ++i)
+    plan.samples[of_samples[i].replica][of_samples[i].micro_batch][of_samples[i].order] = static_cast<uint32_t>(i);
   return plan;
 }
 

@@ -7,11 +7,14 @@
 namespace lf {
 namespace {
 
-std::vector<double> arrival_slots(const BalanceInput& input, const BalancePart& part) {
+// By slot; and the heaviest atom, found on the way.
+std::vector<double> arrival_slots(const BalanceInput& input, const BalancePart& part, double& heaviest) {
   std::vector<double> slots(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
-  for (size_t i = 0; i < part.seconds.size(); ++i)
+  for (size_t i = 0; i < part.seconds.size(); ++i) {
     slots[static_cast<size_t>(part.arrival_replica[i]) * input.micro_batches + part.arrival_micro_batch[i]] +=
         part.seconds[i];
+    heaviest = std::max(heaviest, part.seconds[i]);
+  }
   return slots;
 }
 
@@ -30,11 +33,9 @@ Decision weigh(const BalanceInput& input, double gap) {
   double heaviest_of_all = 0;
   const bool staged = input.objective == LF_OBJECTIVE_TWO_STAGE;
   for (const BalancePart& part : input.parts) {
-    slots.push_back(arrival_slots(input, part));
-    double total = 0;
+    double heaviest = 0, total = 0;
+    slots.push_back(arrival_slots(input, part, heaviest));
     for (const double seconds : slots.back()) total += seconds;
-    double heaviest = 0;
-    for (const double seconds : part.seconds) heaviest = std::max(heaviest, seconds);
     decision.mean_seconds += total / speeds;
     heaviest_of_all = std::max(heaviest_of_all, heaviest);
     if (staged) bound += std::max(total / speeds, heaviest / fastest);

@@ -46,9 +46,11 @@ Packing Minimax::pack(const Problem& problem) const {
 void Minimax::plan(const lf_balance_input& input, lf_assignment* out, lf_balance_report& report) const {
   const Problem problem = make_problem(input);
   Packing packing = pack(problem);
-  // The arrival is a plan too, and the best one where it is as good.
-  const Packing arrival = arrival_packing(problem);
-  if (arrival.complete() && objective_of(arrival) <= objective_of(packing)) packing = arrival;
+  // The arrival is a plan too, and the better one where it is as good: nothing moves.
+  if (objective_of(problem, problem.arrival) <= objective_of(packing)) {
+    const Packing arrival = arrival_packing(problem);
+    if (arrival.complete()) packing = arrival;
+  }
   report.objective_seconds = static_cast<double>(objective_of(packing)) * problem.tick_seconds;
   report.lower_bound_seconds = static_cast<double>(simple_bound(problem)) * problem.tick_seconds;
   report.mean_seconds = static_cast<double>(problem.total_cost) / capacity(problem) * problem.tick_seconds;

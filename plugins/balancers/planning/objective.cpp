@@ -5,46 +5,48 @@
 namespace lf::planning {
 namespace {
 
-int64_t slowest(const Problem& problem, const std::vector<int64_t>& by_replica) {
+std::vector<int64_t> sums_by_slot(const Problem& problem, std::span<const int64_t> cost,
+                                  std::span<const int32_t> slot) {
+  std::vector<int64_t> sums(problem.slots, 0);
+  for (uint32_t sample = 0; sample < problem.n_samples; ++sample) sums[slot[sample]] += cost[sample];
+  return sums;
+}
+
+int64_t slowest(const Problem& problem, const std::vector<int64_t>& by_slot) {
   int64_t most = 0;
-  for (int32_t r = 0; r < problem.replicas; ++r) most = std::max(most, time_on(problem, r, by_replica[r]));
+  for (int32_t r = 0; r < problem.replicas; ++r) {
+    int64_t cost = 0;
+    for (int32_t k = 0; k < problem.micro_batches; ++k) cost += by_slot[r * problem.micro_batches + k];
+    most = std::max(most, time_on(problem, r, cost));
+  }
   return most;
 }
 
-int64_t lockstep(const Packing& packing) {
-  const Problem& problem = packing.problem();
-  const std::vector<int64_t> costs = slot_costs(packing);
+int64_t lockstep(const Problem& problem, const std::vector<int64_t>& by_slot) {
   int64_t sum = 0;
   for (int32_t k = 0; k < problem.micro_batches; ++k) {
     int64_t most = 0;
     for (int32_t r = 0; r < problem.replicas; ++r)
-      most = std::max(most, time_on(problem, r, costs[r * problem.micro_batches + k]));
+      most = std::max(most, time_on(problem, r, by_slot[r * problem.micro_batches + k]));
     sum += most;
-  }
-  return sum;
-}
-
-int64_t two_stage(const Packing& packing) {
-  const Problem& problem = packing.problem();
-  int64_t sum = 0;
-  std::vector<int64_t> by_replica;
-  for (const std::vector<int64_t>& cost : problem.stage_cost) {
-    if (cost.empty()) continue;
-    by_replica.assign(problem.replicas, 0);
-    for (uint32_t i = 0; i < problem.n_samples; ++i) by_replica[packing.replica(i)] += cost[i];
-    sum += slowest(problem, by_replica);
   }
   return sum;
 }
 
 }  // namespace
 
-int64_t objective_of(const Packing& packing) {
-  const Problem& problem = packing.problem();
-  if (problem.objective == LF_OBJECTIVE_LOCKSTEP) return lockstep(packing);
-  if (problem.objective == LF_OBJECTIVE_TWO_STAGE && !problem.stage_cost.empty()) return two_stage(packing);
-  return slowest(problem, replica_costs(packing));
+int64_t objective_of(const Problem& problem, std::span<const int32_t> slot) {
+  if (problem.objective == LF_OBJECTIVE_TWO_STAGE && !problem.stage_cost.empty()) {
+    int64_t sum = 0;
+    for (const std::vector<int64_t>& cost : problem.stage_cost)
+      if (!cost.empty()) sum += slowest(problem, sums_by_slot(problem, cost, slot));
+    return sum;
+  }
+  const std::vector<int64_t> by_slot = sums_by_slot(problem, problem.cost, slot);
+  return problem.objective == LF_OBJECTIVE_LOCKSTEP ? lockstep(problem, by_slot) : slowest(problem, by_slot);
 }
+
+int64_t objective_of(const Packing& packing) { return objective_of(packing.problem(), packing.slots()); }
 
 double capacity(const Problem& problem) {
   if (problem.slowness.empty()) return problem.replicas;

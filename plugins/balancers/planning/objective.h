@@ -17,6 +17,8 @@ inline int64_t time_on(const Problem& problem, int32_t replica, int64_t cost) {
 
 // By the problem's objective (lf/plugin_api/balancer.h); two-stage: the sum over parts of the slowest replica's ticks.
 int64_t objective_of(const Packing& packing);
+// The same of samples in these slots, whether limits are kept or not.
+int64_t objective_of(const Problem& problem, std::span<const int32_t> slot);
 
 // max(mean, heaviest sample on the fastest replica); for two-stage the sum of that over parts. With `untied`, the work
 // of untied parts is in the mean, which the samples' own work may then reach but need not stay below.

@@ -37,11 +37,4 @@ std::vector<int64_t> slot_costs(const Packing& packing) {
   return costs;
 }
 
-std::vector<int64_t> replica_costs(const Packing& packing) {
-  std::vector<int64_t> costs(packing.problem().replicas, 0);
-  const std::vector<int64_t> of_slots = slot_costs(packing);
-  for (size_t slot = 0; slot < of_slots.size(); ++slot) costs[slot / packing.problem().micro_batches] += of_slots[slot];
-  return costs;
-}
-
 }  // namespace lf::planning

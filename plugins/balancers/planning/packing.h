@@ -54,6 +54,12 @@ class Packing {
       room_[static_cast<size_t>(slot) * n_limits_ + l] += amount_[static_cast<size_t>(sample) * n_limits_ + l];
   }
 
+  // A hint that put() of this sample comes soon.
+  void fetch(uint32_t sample, std::span<const int64_t> weight) const {
+    __builtin_prefetch(&weight[sample]);
+    __builtin_prefetch(amount_ + static_cast<size_t>(sample) * n_limits_);
+    __builtin_prefetch(&slot_[sample], 1);
+  }
   bool overfull(int32_t slot) const {
     const int64_t* room = room_.data() + static_cast<size_t>(slot) * n_limits_;
     for (int32_t l = 0; l < n_limits_; ++l)
@@ -75,8 +81,7 @@ class Packing {
 // Where everything would go without a plan.
 Packing arrival_packing(const Problem& problem);
 
-// Ticks by slot, and by replica.
+// Ticks by slot.
 std::vector<int64_t> slot_costs(const Packing& packing);
-std::vector<int64_t> replica_costs(const Packing& packing);
 
 }  // namespace lf::planning

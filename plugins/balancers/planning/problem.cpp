@@ -10,6 +10,8 @@ namespace lf::planning {
 namespace {
 
 constexpr double kTicksPerStep = 0x1p40;
+constexpr int64_t kMostSlots = int64_t{1} << 20;  // what LoadHeap numbers
+constexpr uint64_t kMostSamples = uint64_t{1} << 31;
 
 bool moves_with_sample(const lf_balance_input& input, uint32_t part) {
   return input.parts[part].tied != 0 || part + 1 == input.n_parts;
@@ -47,6 +49,9 @@ Problem make_problem(const lf_balance_input& input) {
   if (input.objective < LF_OBJECTIVE_MAKESPAN || input.objective > LF_OBJECTIVE_SUM)
     throw sdk::Failure(LF_E_INVALID, "objective " + std::to_string(input.objective) + " is not known to this policy");
   const lf_balance_part& last = input.parts[input.n_parts - 1];
+  if (int64_t{last.replicas} * last.micro_batches > kMostSlots || input.n_samples > kMostSamples)
+    throw sdk::Failure(LF_E_UNSUPPORTED, "a step of more than " + std::to_string(kMostSlots) + " micro-batches or " +
+                                             std::to_string(kMostSamples) + " samples is not planned");
   Problem problem;
   problem.objective = input.objective;
   problem.replicas = last.replicas;

@@ -96,6 +96,38 @@ TEST(Policies, lengths_whose_square_overflows_32_bits_are_planned_by_their_true_
   }
 }
 
+TEST(Policies, a_sample_of_100000_tokens_fits_where_the_limit_lets_it_and_has_a_micro_batch_of_its_own) {
+  std::vector<double> seconds(40, 1.0);
+  std::vector<int64_t> rows(40, 2'000);
+  seconds[7] = 2'500;  // its length squared, against theirs
+  rows[7] = 100'000;
+  BalanceInput input = plain_problem(4, 2, seconds, rows);
+  input.parts[0].row_limit = 100'000;
+  for (const std::string& name : policy_names()) {
+    if (name == "none") continue;  // everything arrives in one micro-batch, above the limit
+    const BalancePlan plan = make_policy(name).plan(input);
+    const lf_assignment& place = plan.assignments[7];
+    EXPECT_EQ(plan.samples[place.replica][place.micro_batch].size(), 1u) << name;
+  }
+}
+
+TEST(Policies, fewer_samples_than_micro_batches_leave_some_empty_and_are_all_placed) {
+  for (const int32_t objective :
+       {LF_OBJECTIVE_MAKESPAN, LF_OBJECTIVE_LOCKSTEP, LF_OBJECTIVE_TWO_STAGE, LF_OBJECTIVE_SUM})
+    for (const std::string& name : policy_names()) {
+      BalanceInput input = plain_problem(4, 3, {5, 4, 3});
+      input.objective = objective;
+      size_t placed = 0;
+      const BalancePlan plan = make_policy(name).plan(input);
+      for (const auto& replica : plan.samples)
+        for (const auto& micro_batch : replica) placed += micro_batch.size();
+      EXPECT_EQ(placed, 3u) << name;
+      if (name != "none") {
+        EXPECT_DOUBLE_EQ(plan.objective_seconds, 5) << name << ", objective " << objective;
+      }
+    }
+}
+
 TEST(Policies, ranks_without_images_have_a_plan_like_all_others) {
   std::vector<WorkSample> samples;
   for (int i = 0; i < 64; ++i) samples.push_back({"", 500, i < 4 ? 4096 : 0, i < 4 ? 4 : 0});

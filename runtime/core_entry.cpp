@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <vector>
 
 #include <ATen/Parallel.h>
 
+#include "balance/balance_command.h"
 #include "check/check.h"
 #include "config/config.h"
 #include "core/error.h"
+#include "core/host.h"
 #include "core/log.h"
 #include "parity/parity.h"
 #include "train/export_command.h"
@@ -55,6 +58,12 @@ int check(const lf_core_request& request) {
   return run_check(job, std::max(request.world_size, job.config.launch.processes));
 }
 
+int balance(const std::vector<std::string>& arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
+  Host host;
+  PluginSet plugins(plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD});
+  return run_balance(arguments, policies_of(plugins, host.table()), std::cout);
+}
+
 int run(const lf_core_request& request) {
   if (request.version != LF_CORE_VERSION)
     fail(Exit::kConfig, "liblfcore.so speaks version {} with the launcher, which speaks {}; they must be of one build",
@@ -71,6 +80,7 @@ int run(const lf_core_request& request) {
   if (command == "check") return check(request);
   if (command == "parity") return run_parity(arguments, plugin_dirs);
   if (command == "export") return run_export(arguments, plugin_dirs);
+  if (command == "balance") return balance(arguments, plugin_dirs);
   fail(Exit::kUsage, "liblfcore.so does not know the command {}", command);
 }
 

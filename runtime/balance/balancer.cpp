@@ -44,11 +44,12 @@ bool keeps_promises(const BalanceInput& input, BalancePlan& plan) {
 
 }  // namespace
 
-Balancer::Balancer(Policy policy, std::vector<ComponentTerms> components, int32_t replicas, TriggerSettings trigger)
-    : policy_(std::move(policy)),
+Balancer::Balancer(const Policy& policy, std::vector<ComponentTerms> components, int32_t replicas,
+                   TriggerSettings trigger)
+    : policy_(policy),
       components_(std::move(components)),
-      model_(all_terms(components_), replicas),
-      trigger_(trigger) {}
+      trigger_(trigger),
+      memory_{CostModel(all_terms(components_), replicas), 0.01, {}} {}
 
 BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
   if (atoms.components.size() != components_.size())
@@ -57,13 +58,13 @@ BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
   input.step = atoms.step;
   input.seed = atoms.seed;
   input.objective = atoms.objective;
-  input.replicas = model_.replicas();
+  input.replicas = memory_.model.replicas();
   input.micro_batches = atoms.micro_batches;
   input.n_samples = atoms.n_samples;
-  input.fixed_seconds = model_.fixed_seconds();
-  input.speed = model_.speeds();
+  input.fixed_seconds = memory_.model.fixed_seconds();
+  input.speed = memory_.model.speeds();
   if (std::ranges::all_of(input.speed, [](double speed) { return speed == 1; })) input.speed.clear();
-  const std::vector<double> coefficients = model_.coefficients();
+  const std::vector<double> coefficients = memory_.model.coefficients();
   size_t first = 0;
   for (size_t c = 0; c < components_.size(); ++c) {
     const AtomTable& table = atoms.components[c];
@@ -86,8 +87,8 @@ BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
 }
 
 std::vector<double> Balancer::amounts_by_replica(const StepAtoms& atoms, std::span<const lf_assignment> places) const {
-  const size_t n = model_.n_terms();
-  std::vector<double> sums(static_cast<size_t>(model_.replicas()) * n, 0.0);
+  const size_t n = memory_.model.n_terms();
+  std::vector<double> sums(static_cast<size_t>(memory_.model.replicas()) * n, 0.0);
   size_t first = 0;
   for (size_t c = 0; c < components_.size(); ++c) {
     const AtomTable& table = atoms.components[c];
@@ -109,7 +110,7 @@ double Balancer::error_of_saving(const StepAtoms& atoms, const BalanceInput& inp
   if (!input.speed.empty())
     for (int32_t r = 0; r < input.replicas; ++r) seconds[r] /= input.speed[r];
   const auto slowest = static_cast<int32_t>(std::ranges::max_element(seconds) - seconds.begin());
-  std::vector<double> difference(model_.n_terms(), 0.0);
+  std::vector<double> difference(memory_.model.n_terms(), 0.0);
   size_t first = 0;
   for (size_t c = 0; c < components_.size(); ++c) {
     const AtomTable& table = atoms.components[c];
@@ -120,93 +121,89 @@ double Balancer::error_of_saving(const StepAtoms& atoms, const BalanceInput& inp
     }
     first += width;
   }
-  return model_.standard_error(difference, 0);
+  return memory_.model.standard_error(difference, 0);
 }
 
 BalancePlan Balancer::ask(const BalanceInput& input) {
   constexpr double kRate = 0.1;
   BalancePlan plan = policy_.plan(input);
-  if (plan.lower_bound_seconds > 0) gap_ += kRate * (plan.objective_seconds / plan.lower_bound_seconds - 1 - gap_);
+  if (plan.lower_bound_seconds > 0)
+    memory_.gap += kRate * (plan.objective_seconds / plan.lower_bound_seconds - 1 - memory_.gap);
   return plan;
 }
 
 StepPlan Balancer::plan(const StepAtoms& atoms) {
   const BalanceInput input = input_of(atoms);
   StepPlan result;
-  result.decision = weigh(input, gap_);
+  result.decision = weigh(input, memory_.gap);
   result.decision.standard_error = error_of_saving(atoms, input);
   decide(result.decision, trigger_);
   if (result.decision.balance) {
     result.plan = ask(input);
     result.balanced = result.plan.objective_seconds < result.decision.arrival_seconds;
   }
-  if (!result.decision.balance) gap_ *= kGapMemory;
+  if (!result.decision.balance) memory_.gap *= kGapMemory;
   if (!result.balanced && !keeps_promises(input, result.plan)) {
     if (!result.decision.balance) result.plan = ask(input);
     result.balanced = true;
   }
-  pending_[atoms.step] = {atoms.micro_batches, amounts_by_replica(atoms, result.plan.assignments)};
-  while (pending_.size() > kMostPending) pending_.erase(pending_.begin());
+  memory_.pending[atoms.step] = {atoms.micro_batches, amounts_by_replica(atoms, result.plan.assignments)};
+  while (memory_.pending.size() > kMostPending) memory_.pending.erase(memory_.pending.begin());
   return result;
 }
 
-Observation Balancer::observe(int64_t step, std::span<const double> seconds) {
-  const auto planned = pending_.find(step);
-  if (planned == pending_.end() || seconds.size() != static_cast<size_t>(model_.replicas())) return {};
-  const Pending pending = std::move(planned->second);
-  pending_.erase(planned);
+Observation BalanceMemory::observe(int64_t step, std::span<const double> seconds) {
+  const auto planned = pending.find(step);
+  if (planned == pending.end() || seconds.size() != static_cast<size_t>(model.replicas())) return {};
+  const Pending done = std::move(planned->second);
+  pending.erase(planned);
 
   Observation observation;
   observation.known = true;
   observation.measured_imbalance = imbalance(seconds);
-  const std::vector<double> coefficients = model_.coefficients(), speeds = model_.speeds();
+  const std::vector<double> coefficients = model.coefficients(), speeds = model.speeds();
   std::vector<double> predicted(seconds.size());
-  const size_t n = model_.n_terms();
+  const size_t n = model.n_terms();
   for (size_t r = 0; r < predicted.size(); ++r)
-    predicted[r] = (std::inner_product(coefficients.begin(), coefficients.end(), pending.amounts.begin() + r * n, 0.0) +
-                    model_.fixed_seconds() * pending.micro_batches) /
+    predicted[r] = (std::inner_product(coefficients.begin(), coefficients.end(), done.amounts.begin() + r * n, 0.0) +
+                    model.fixed_seconds() * done.micro_batches) /
                    speeds[r];
   observation.predicted_imbalance = imbalance(predicted);
-  const int64_t drifts = model_.drifts();
-  model_.observe(seconds, pending.amounts, pending.micro_batches);
-  observation.drifted = model_.drifts() > drifts;
+  const int64_t drifts = model.drifts();
+  model.observe(seconds, done.amounts, done.micro_batches);
+  observation.drifted = model.drifts() > drifts;
   return observation;
 }
 
-std::string Balancer::state() const {
-  nlohmann::json pending = nlohmann::json::array();
-  for (const auto& [step, planned] : pending_) pending.push_back({step, planned.micro_batches, planned.amounts});
-  return nlohmann::json{{"model", model_.state()}, {"gap", gap_}, {"pending", pending}}.dump();
+std::string BalanceMemory::state() const {
+  nlohmann::json planned = nlohmann::json::array();
+  for (const auto& [step, one] : pending) planned.push_back({step, one.micro_batches, one.amounts});
+  return nlohmann::json{{"model", model.state()}, {"gap", gap}, {"pending", planned}}.dump();
 }
 
-void Balancer::restore(const std::string& state) {
+void BalanceMemory::restore(const std::string& state) {
   try {
     const nlohmann::json json = nlohmann::json::parse(state);
-    model_.restore(json.at("model").get<std::string>());
-    json.at("gap").get_to(gap_);
-    pending_.clear();
+    model.restore(json.at("model").get<std::string>());
+    json.at("gap").get_to(gap);
+    pending.clear();
     for (const nlohmann::json& planned : json.at("pending")) {
-      Pending pending{planned.at(1).get<int32_t>(), planned.at(2).get<std::vector<double>>()};
-      if (pending.amounts.size() != model_.n_terms() * static_cast<size_t>(model_.replicas())) continue;
-      pending_[planned.at(0).get<int64_t>()] = std::move(pending);
+      Pending one{planned.at(1).get<int32_t>(), planned.at(2).get<std::vector<double>>()};
+      if (one.amounts.size() != model.n_terms() * static_cast<size_t>(model.replicas())) continue;
+      pending[planned.at(0).get<int64_t>()] = std::move(one);
     }
   } catch (const nlohmann::json::exception& broken) {
     fail(Exit::kBadData, "balance: the saved state cannot be read: {}", broken.what());
   }
 }
 
-void check_agreement(std::span<const int64_t> steps, std::span<const uint64_t> hashes) {
-  for (size_t rank = 1; rank < steps.size(); ++rank) {
-    if (steps[rank] != steps[0])
-      fail(Exit::kBug,
-           "balance: rank {} plans step {} while rank 0 plans step {}; this is a fault of lfrun, please report it",
-           rank, steps[rank], steps[0]);
+void check_agreement(int64_t step, std::span<const uint64_t> hashes) {
+  for (size_t rank = 1; rank < hashes.size(); ++rank)
     if (hashes[rank] != hashes[0])
       fail(Exit::kBug,
            "balance: step {}: rank {} made another plan ({:016x}) than rank 0 ({:016x}); all ranks must run the same "
            "build on the same job and data",
-           steps[0], rank, hashes[rank], hashes[0]);
-  }
+           step, rank, hashes[rank], hashes[0]);
 }
 
 }  // namespace lf

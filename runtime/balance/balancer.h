@@ -54,45 +54,57 @@ struct Observation {
   bool drifted = false;
 };
 
-class Balancer {
- public:
-  Balancer(Policy policy, std::vector<ComponentTerms> components, int32_t replicas, TriggerSettings trigger = {});
-
-  // Pure but for the memory of what was planned. An arrival that breaks a limit is always planned anew. Throws what
-  // make_plan throws, and kBug where tables do not fit the components.
-  StepPlan plan(const StepAtoms& atoms);
+// What a run knows of costs and plans so far: a value, to be copied, saved and gone on from.
+struct BalanceMemory {
+  struct Pending {  // planned and not yet observed
+    int32_t micro_batches = 0;
+    std::vector<double> amounts;  // [replicas, terms]
+  };
+  CostModel model;
+  double gap = 0.01;  // running mean of plans' distance from their bound
+  std::map<int64_t, Pending> pending;
 
   // Compute seconds of every replica in that step, before any wait; one that is no time (NaN, 0) is left out and
   // counted. Steps may come in any order; one that is not known, or twice, is ignored.
   Observation observe(int64_t step, std::span<const double> seconds);
 
-  const CostModel& model() const { return model_; }
-
-  // For checkpoints: costs, and what was planned and not observed. restore(state()) goes on bit for bit; a state of
-  // another number of replicas gives its costs alone.
+  // JSON for checkpoints; restore(state()) goes on bit for bit, and a state of another number of replicas gives its
+  // costs alone. Throws kBadData for what is no state of these terms.
   std::string state() const;
   void restore(const std::string& state);
+};
+
+class Balancer {
+ public:
+  // The policy outlives the balancer.
+  Balancer(const Policy& policy, std::vector<ComponentTerms> components, int32_t replicas,
+           TriggerSettings trigger = {});
+
+  // Pure but for the memory of what was planned. An arrival that breaks a limit is always planned anew. Throws what
+  // make_plan throws, and kBug where tables do not fit the components.
+  StepPlan plan(const StepAtoms& atoms);
+
+  Observation observe(int64_t step, std::span<const double> seconds) { return memory_.observe(step, seconds); }
+  const CostModel& model() const { return memory_.model; }
+  const BalanceMemory& memory() const { return memory_; }
+
+  std::string state() const { return memory_.state(); }
+  void restore(const std::string& state) { memory_.restore(state); }
 
  private:
-  struct Pending {
-    int32_t micro_batches = 0;
-    std::vector<double> amounts;  // [replicas, terms]
-  };
   BalancePlan ask(const BalanceInput& input);
   BalanceInput input_of(const StepAtoms& atoms) const;
   std::vector<double> amounts_by_replica(const StepAtoms& atoms, std::span<const lf_assignment> places) const;
   double error_of_saving(const StepAtoms& atoms, const BalanceInput& input) const;
 
-  Policy policy_;
+  const Policy& policy_;
   std::vector<ComponentTerms> components_;
-  CostModel model_;
   TriggerSettings trigger_;
-  double gap_ = 0.01;  // running mean of plans' distance from their bound
-  std::map<int64_t, Pending> pending_;
+  BalanceMemory memory_;
 };
 
-// Of every rank: the step it planned and the hash of its plan, as gathered. Throws kBug, naming the first rank that
-// differs from rank 0, where one is at another step or made another plan: before anyone trains on it.
-void check_agreement(std::span<const int64_t> steps, std::span<const uint64_t> hashes);
+// Of every rank: the hash of its plan of this step, as gathered. Throws kBug, naming the first rank that made another
+// plan than rank 0: before anyone trains on it.
+void check_agreement(int64_t step, std::span<const uint64_t> hashes);
 
 }  // namespace lf

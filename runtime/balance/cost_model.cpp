@@ -210,6 +210,31 @@ double CostModel::standard_error(std::span<const double> amounts, double micro_b
   return noise() * std::sqrt(std::max(0.0, inverse_quadratic(a, regressors(amounts, micro_batches), free)));
 }
 
+double CostModel::units_per_second() const {
+  double units = 0, seconds = 0;
+  for (size_t t = 0; t < terms_.size() && steps_ > 0; ++t) {
+    units += terms_[t].prior * scale_[t];
+    seconds += theta_[t];
+  }
+  return seconds > 0 ? units / seconds : 0;
+}
+
+std::string CostModel::fit_json(int ranks) const {
+  nlohmann::ordered_json terms = nlohmann::ordered_json::array();
+  for (size_t t = 0; t < terms_.size() && steps_ > 0; ++t) {
+    std::vector<double> one(terms_.size(), 0.0);
+    one[t] = scale_[t];
+    terms.push_back({{"name", terms_[t].name},
+                     {"seconds_of_a_step", theta_[t]},
+                     {"standard_error", standard_error(one, 0)},
+                     {"units_of_a_step", scale_[t]}});
+  }
+  return nlohmann::ordered_json{{"ranks", ranks},     {"steps", steps_},     {"noise", noise()},
+                                {"drifts", drifts_},  {"ignored", ignored_}, {"fixed_seconds", fixed_seconds()},
+                                {"speeds", speeds()}, {"terms", terms}}
+      .dump();
+}
+
 std::string CostModel::describe() const {
   if (steps_ == 0) return "cost model: nothing observed yet";
   std::string text = fmt::format("cost model after {} steps, noise {:.1f}%:", steps_, 100 * noise());

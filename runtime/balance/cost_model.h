@@ -52,8 +52,13 @@ class CostModel {
   int64_t drifts() const { return drifts_; }
   int64_t ignored() const { return ignored_; }  // times left out
 
+  // Amounts of all terms, at their priors, done in a second of a typical step, fixed seconds left out: where amounts
+  // are FLOPs, how fast the machine is. 0 before any observation.
+  double units_per_second() const;
+
   // For people: every coefficient as its share of a typical step, with its error.
   std::string describe() const;
+  std::string fit_json(int ranks) const;  // the same as JSON
 
   // JSON; restore(state()) of an equal model goes on bit for bit. With another number of replicas speeds start anew.
   // Throws lf::Error(kBadData) for a state of other terms.

@@ -73,6 +73,13 @@ WorkSample stress_video(Random& random) {
   return {"", clipped_lognormal(random, std::log(100.0), 1.0, 16, 1024), frames * kTilePatches, frames};
 }
 
+struct Manual {
+  int32_t text_tokens, patches, pictures;
+};
+constexpr Manual kManual[] = {
+#include "balance/manual_samples.inc"
+};
+
 WorkSample draw(std::string_view name, Random& random) {
   if (name == "D1") return {"", with_mean(random, 1024, 1.5, 128, 8192), 0, 0};
   if (name == "D1-skewed") return {"", with_mean(random, 768, 1.8, 128, 8192), 0, 0};
@@ -84,6 +91,10 @@ WorkSample draw(std::string_view name, Random& random) {
     if (name == "D4-" + std::string(set.name)) return vqa(random, set);
   if (name == "D5") return stress_text(random);
   if (name == "D5-video") return stress_video(random);
+  if (name == "D6") {
+    const Manual& sample = kManual[random.below(std::size(kManual))];
+    return {"", sample.text_tokens, sample.patches, sample.pictures};
+  }
   if (name == "joint") {  // 30% text alone, the others from the four VQA sets
     if (random.uniform() < 0.3) return {"", with_mean(random, 1024, 1.5, 128, 4096), 0, 0};
     return vqa(random, kVqa[random.below(kVqa.size())]);
@@ -112,8 +123,8 @@ constexpr std::array<NamedCost, 5> kCosts = {
 }  // namespace
 
 std::vector<std::string> synthetic_names() {
-  return {"D1",         "D1-skewed", "D2",          "D3", "D3-long",  "D4",    "D4-ai2d",
-          "D4-chartqa", "D4-docvqa", "D4-synthdog", "D5", "D5-video", "joint", "video10"};
+  return {"D1",        "D1-skewed",   "D2", "D3",       "D3-long", "D4",    "D4-ai2d", "D4-chartqa",
+          "D4-docvqa", "D4-synthdog", "D5", "D5-video", "D6",      "joint", "video10"};
 }
 
 std::vector<WorkSample> synthetic_samples(std::string_view distribution, size_t count, uint64_t seed) {
@@ -134,7 +145,8 @@ int64_t WorkCost::tokens(const WorkSample& sample) const {
 double WorkCost::decode(const WorkSample& sample) const {
   const double length = static_cast<double>(tokens(sample));
   if (quadratic > 0 || linear > 0) return quadratic * length * length + linear * length + per_sample;
-  return decoder.layers * (2 * decoder.layer_parameters * length + 2 * decoder.width * length * length) + per_sample;
+  return decoder.layers * (2 * decoder.layer_parameters * length + 2 * decoder.width * length * length) +
+         head * static_cast<double>(sample.text_tokens) + per_sample;
 }
 
 double WorkCost::encode_frame(int64_t patches) const {

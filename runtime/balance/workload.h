@@ -17,7 +17,7 @@ struct WorkSample {
 };
 
 // Named distributions of docs/benchmarks/balancing.md, from a fixed seed: D1, D1-skewed, D2, D3, D3-long, D4, D4-ai2d,
-// D4-chartqa, D4-docvqa, D4-synthdog, D5, D5-video, and the mixtures of the joint goals, joint and video10.
+// D4-chartqa, D4-docvqa, D4-synthdog, D5, D5-video, D6, and the mixtures of the joint goals, joint and video10.
 // Throws lf::Error(kUsage) for another name, listing these.
 std::vector<WorkSample> synthetic_samples(std::string_view distribution, size_t count, uint64_t seed);
 std::vector<std::string> synthetic_names();
@@ -28,16 +28,19 @@ std::vector<std::string> synthetic_names();
 // patches. Layers multiply.
 struct CostShape {
   double width = 0, layer_parameters = 0, layers = 0;
+  double parameters() const { return layer_parameters * layers; }
   int64_t window = 0;  // encoder: attention within windows of so many patches; 0: within a frame
 };
 struct WorkCost {
   CostShape decoder, encoder;
   int64_t patches_per_token = 4;  // patches merged into one row of the decoder
   double per_sample = 0;          // FLOPs
+  double head = 0;                // FLOPs of a text token, each taken to be one that is learned from
   // Where given, replaces the decoder's shape: quadratic * L^2 + linear * L + per_sample, in any unit.
   double quadratic = 0, linear = 0;
 
-  int64_t tokens(const WorkSample& sample) const;  // rows of the decoder
+  double parameters() const { return decoder.parameters() + encoder.parameters() + head / 2; }  // layers and head
+  int64_t tokens(const WorkSample& sample) const;                                               // rows of the decoder
   double decode(const WorkSample& sample) const;
   double encode_frame(int64_t patches) const;
   double encode(const WorkSample& sample) const;  // all its frames, which share its patches evenly

@@ -1,0 +1,39 @@
+// The arguments of `lfrun balance`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "balance/scaling.h"
+#include "balance/scenario.h"
+
+namespace lf {
+
+struct BalanceOptions {
+  bool help = false;
+  std::filesystem::path samples;  // or
+  std::string synthetic;
+  int64_t per_rank = 0;  // samples of a replica in a step; 0: all samples are one step, or packs say
+  uint64_t seed = 1;
+  std::vector<std::string> policies;
+  std::map<std::string, std::string> policy_options;  // by policy, JSON
+  double trigger = 0;  // a step is planned where its slowest replica is more than so much above the mean
+  Scenario scenario;
+  WorkCost cost;
+  std::string cost_name;
+  Profile profile;
+  std::vector<int32_t> scaling;  // replica counts; empty: none
+  bool json = false;
+  std::filesystem::path plot;
+};
+
+// Throws kUsage, naming the flag, what was expected and what came.
+BalanceOptions read_balance_options(std::span<const std::string> arguments);
+
+std::string balance_help();
+
+}  // namespace lf

@@ -1,0 +1,210 @@
+#include "balance/samples_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "data/dataset.h"
+#include "data/media/media_reader.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf {
+namespace {
+
+constexpr const char* kColumns = "id, text_tokens, vision_patches and frames";
+
+int64_t to_count(const std::string& text, const std::string& place, const std::string& column) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > (int64_t{1} << 40))
+    fail(Exit::kBadData, "{}: {}: expected a whole number from 0, got \"{}\"; correct the file", place, column, text);
+  return value;
+}
+
+void check(WorkSample& sample, const std::string& place) {
+  if (sample.text_tokens == 0 && sample.vision_patches == 0)
+    fail(Exit::kBadData, "{}: the sample has neither text_tokens nor vision_patches; leave it out", place);
+  if (sample.vision_patches > 0 && sample.frames == 0) sample.frames = 1;
+  if (sample.frames > sample.vision_patches)
+    fail(Exit::kBadData, "{}: {} frames for {} patches; a frame has at least one", place, sample.frames,
+         sample.vision_patches);
+}
+
+// ---- CSV -----------------------------------------------------------------------------------------------------------
+
+// Fields may be quoted; "" in quotes is a quote.
+std::vector<std::string> fields_of(const std::string& line, const std::string& place) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"')
+      fields.back() += line[++i];
+    else if (c == '"')
+      quoted = !quoted;
+    else if (c == ',' && !quoted)
+      fields.emplace_back();
+    else if (c != '\r')
+      fields.back() += c;
+  }
+  if (quoted) fail(Exit::kBadData, "{}: a quote is not closed; correct the file", place);
+  return fields;
+}
+
+void set_field(WorkSample& sample, const std::string& column, const std::string& text, const std::string& place) {
+  if (column == "id")
+    sample.id = text;
+  else if (column == "text_tokens")
+    sample.text_tokens = to_count(text, place, column);
+  else if (column == "vision_patches")
+    sample.vision_patches = to_count(text, place, column);
+  else if (column == "frames")
+    sample.frames = to_count(text, place, column);
+  else
+    fail(Exit::kBadData, "{}: expected columns named {}, got \"{}\"; rename or remove it", place, kColumns, column);
+}
+
+std::vector<WorkSample> read_csv(std::ifstream& in, const std::string& name) {
+  std::string line;
+  if (!std::getline(in, line) || line.empty())
+    fail(Exit::kBadData, "{}:1: expected a header of {}, got nothing; add it", name, kColumns);
+  if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  const std::vector<std::string> columns = fields_of(line, name + ":1");
+  WorkSample unused;
+  for (const std::string& column : columns) set_field(unused, column, "0", name + ":1");
+  std::vector<WorkSample> samples;
+  for (size_t number = 2; std::getline(in, line); ++number) {
+    if (line.empty() || line == "\r") continue;
+    const std::string place = fmt::format("{}:{}", name, number);
+    const std::vector<std::string> fields = fields_of(line, place);
+    if (fields.size() != columns.size())
+      fail(Exit::kBadData, "{}: expected {} fields as in the header, got {}; correct the file", place, columns.size(),
+           fields.size());
+    WorkSample sample;
+    for (size_t i = 0; i < fields.size(); ++i) set_field(sample, columns[i], fields[i], place);
+    check(sample, place);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+// ---- JSONL ---------------------------------------------------------------------------------------------------------
+
+bool is_features(const nlohmann::json& object) {
+  return object.is_object() && (object.contains("text_tokens") || object.contains("vision_patches"));
+}
+
+std::vector<WorkSample> read_features(std::ifstream& in, const std::string& name) {
+  std::vector<WorkSample> samples;
+  std::string line;
+  for (size_t number = 1; std::getline(in, line); ++number) {
+    if (line.empty()) continue;
+    const std::string place = fmt::format("{}:{}", name, number);
+    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    if (!is_features(object))
+      fail(Exit::kBadData, "{}: expected an object with {}, got {}; correct the file", place, kColumns,
+           line.substr(0, 60));
+    WorkSample sample;
+    for (const auto& [key, value] : object.items())
+      set_field(sample, key, value.is_string() ? value.get<std::string>() : value.dump(), place);
+    check(sample, place);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+// ---- data sets -----------------------------------------------------------------------------------------------------
+
+constexpr int64_t kBytesPerToken = 4, kCell = 28, kPatchesPerCell = 4, kMostPatches = 5120, kMostFrames = 768;
+constexpr double kFramesPerSecond = 2;
+
+int64_t patches(int64_t width, int64_t height) {
+  const int64_t cells = ((width + kCell - 1) / kCell) * ((height + kCell - 1) / kCell);
+  return std::min(cells * kPatchesPerCell, kMostPatches);
+}
+
+void add_item(WorkSample& sample, const nlohmann::json& item, const MediaReader& media) {
+  const std::string type = item.at("type");
+  if (type == "text") {
+    const auto bytes = static_cast<int64_t>(item.at("text").get_ref<const std::string&>().size());
+    sample.text_tokens += (bytes + kBytesPerToken - 1) / kBytesPerToken;
+  } else if (type == "image") {
+    const lf_media_info info = media.probe(item.at("path").get<std::string>(), LF_MEDIA_IMAGE);
+    sample.vision_patches += patches(info.width, info.height);
+    ++sample.frames;
+  } else if (type == "video") {
+    int64_t frames = 0;
+    lf_media_info info{};
+    if (item.contains("frames")) {
+      frames = static_cast<int64_t>(item["frames"].size());
+      info = media.probe(item["frames"].at(0).get<std::string>(), LF_MEDIA_IMAGE);
+    } else {
+      info = media.probe(item.at("path").get<std::string>(), LF_MEDIA_VIDEO);
+      frames = std::max<int64_t>(1, std::llround(info.seconds * kFramesPerSecond));
+    }
+    frames = std::min(frames, kMostFrames);
+    sample.frames += frames;
+    sample.vision_patches += frames * patches(info.width, info.height);
+  }
+}
+
+SampleFile read_data_set(const std::filesystem::path& path) {
+  DataSection options;
+  options.path = {path};
+  const Dataset data(options);
+  const MediaReader media(path.parent_path(), options.max_decoded_pixels);
+  SampleFile file;
+  size_t skipped = 0;
+  std::string why;
+  for (uint64_t i = 0; i < data.size(); ++i) {
+    try {
+      const nlohmann::json json = nlohmann::json::parse(data.sample(i).json);
+      WorkSample sample;
+      sample.id = data.place(i);
+      for (const nlohmann::json& message : json.at("messages"))
+        for (const nlohmann::json& item : message.at("content")) add_item(sample, item, media);
+      check(sample, data.place(i));
+      file.samples.push_back(std::move(sample));
+    } catch (const Error& bad) {
+      if (bad.exit() != Exit::kBadData) throw;
+      if (skipped++ == 0) why = bad.what();
+    } catch (const sdk::Failure& bad) {
+      if (skipped++ == 0) why = bad.what();
+    }
+  }
+  file.note = fmt::format(
+      "{}: estimated from the data set: {} bytes of text a token, pictures by their size, {} frames a second of video",
+      path.string(), kBytesPerToken, kFramesPerSecond);
+  if (skipped > 0) file.note += fmt::format("; {} samples are left out, the first because of {}", skipped, why);
+  return file;
+}
+
+}  // namespace
+
+SampleFile read_samples(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path))
+    fail(Exit::kInputMissing, "--samples: {} is not there; give a CSV, a JSONL or a data set", path.string());
+  if (std::filesystem::is_directory(path)) return read_data_set(path);
+  std::ifstream in(path);
+  if (!in) fail(Exit::kInputMissing, "--samples: {} cannot be read", path.string());
+  SampleFile file;
+  if (path.extension() == ".csv") {
+    file.samples = read_csv(in, path.string());
+  } else {
+    std::string first;
+    while (first.empty() && std::getline(in, first)) {
+    }
+    if (!is_features(nlohmann::json::parse(first, nullptr, false))) return read_data_set(path);
+    in.clear();
+    in.seekg(0);
+    file.samples = read_features(in, path.string());
+  }
+  if (file.samples.empty()) fail(Exit::kBadData, "--samples: {} has no samples", path.string());
+  return file;
+}
+
+}  // namespace lf

@@ -1,0 +1,250 @@
+// `lfrun balance` as a user meets it: what it prints, what it refuses.
+#include "balance/balance_command.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "balance/scaling.h"
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class BalanceCommand : public ::testing::Test {
+ protected:
+  BalanceCommand() : folder_(fs::path(testing::TempDir()) / ("balance_command_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~BalanceCommand() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  static std::string run(std::vector<std::string> arguments) {
+    static PluginSet plugins({std::string(LF_BUILD_DIR) + "/plugins"}, PluginHost{}, false);
+    std::ostringstream out;
+    EXPECT_EQ(run_balance(arguments, policies_of(plugins, nullptr), out), 0);
+    return out.str();
+  }
+  static nlohmann::json json(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    return nlohmann::json::parse(run(std::move(arguments)));
+  }
+  static Error error(std::vector<std::string> arguments) {
+    try {
+      run(std::move(arguments));
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(Exit::kDone, "nothing was thrown");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(BalanceCommand, numbers_of_a_small_file_are_those_worked_out_by_hand) {
+  // Costs L^2: 100, 64, 36, 16 on two ranks. In any order the best is 100 + 16 against 64 + 36.
+  const std::string samples = file("s.csv", "id,text_tokens\na,10\nb,8\nc,6\nd,4\n");
+  const nlohmann::json of = json({"--samples", samples, "--ranks", "2", "--cap", "0", "--cost", "1,0,0", "--policy",
+                                  "minimax"})["policies"]["minimax"];
+  EXPECT_DOUBLE_EQ(of["makespan"], 116);
+  EXPECT_DOUBLE_EQ(of["mean"], 108);
+  EXPECT_DOUBLE_EQ(of["lower_bound"], 108);
+  EXPECT_DOUBLE_EQ(of["gap"], 116.0 / 108 - 1);
+  EXPECT_EQ(of["empty_slots"], 0);
+  EXPECT_EQ(of["cap_breaches"], 0);
+  EXPECT_TRUE(of["plan_ms"].is_number());
+  EXPECT_TRUE(of["moved_tokens"].is_number_integer());
+}
+
+TEST_F(BalanceCommand, every_policy_is_compared_against_the_same_bound) {
+  const nlohmann::json policies =
+      json({"--synthetic", "D5", "--per-rank", "50", "--ranks", "8", "--micro-batches", "2"})["policies"];
+  ASSERT_EQ(policies.size(), 4u);
+  for (const auto& [name, of] : policies.items()) {
+    EXPECT_EQ(of["lower_bound"], policies["none"]["lower_bound"]) << name;
+    EXPECT_GE(of["makespan"].get<double>(), of["lower_bound"].get<double>()) << name;
+    EXPECT_TRUE(name == "none" || of["cap_breaches"] == 0) << name;
+  }
+  EXPECT_LT(policies["minimax"]["makespan"], policies["none"]["makespan"]);
+  EXPECT_EQ(policies["none"]["moved_tokens"], 0);
+}
+
+TEST_F(BalanceCommand, the_seed_decides_the_draw) {
+  const auto drawn = [](const char* seed) {
+    return json({"--synthetic", "D1", "--per-rank", "40", "--ranks", "4", "--seed", seed, "--policy",
+                 "none"})["policies"]["none"]["makespan"]
+        .get<double>();
+  };
+  EXPECT_EQ(drawn("3"), drawn("3"));
+  EXPECT_NE(drawn("3"), drawn("4"));
+}
+
+TEST_F(BalanceCommand, columns_may_stand_in_any_order_and_be_absent) {
+  const std::string text = file("t.csv", "text_tokens,id\n10,\"a,b\"\n20,c\n");
+  const std::string same = file("u.jsonl", "{\"text_tokens\":10}\n{\"text_tokens\":20,\"vision_patches\":0}\n");
+  const std::vector<std::string> rest = {"--ranks", "2", "--cap", "0", "--policy", "none"};
+  auto one = rest, other = rest;
+  one.insert(one.end(), {"--samples", text});
+  other.insert(other.end(), {"--samples", same});
+  EXPECT_EQ(json(one)["policies"]["none"]["makespan"], json(other)["policies"]["none"]["makespan"]);
+}
+
+TEST_F(BalanceCommand, a_trigger_leaves_alone_what_is_nearly_even) {
+  const std::vector<std::string> base = {"--synthetic", "D2",    "--per-rank", "400",      "--ranks",
+                                         "4",           "--cap", "0",          "--policy", "minimax"};
+  auto held = base;
+  held.insert(held.end(), {"--trigger", "5"});
+  EXPECT_EQ(json(held)["policies"]["minimax"]["planned_steps"], 0);
+  EXPECT_EQ(json(held)["policies"]["minimax"]["moved_tokens"], 0);
+  EXPECT_EQ(json(base)["policies"]["minimax"]["planned_steps"], 1);
+}
+
+TEST_F(BalanceCommand, a_data_set_is_measured) {
+  const std::string text(400, 'x');
+  const std::string data =
+      file("chat.jsonl", R"({"conversations":[{"from":"human","value":")" + text + R"("},{"from":"gpt","value":")" +
+                             text + "\"}]}\n" +
+                             R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})" + "\n");
+  const nlohmann::json result =
+      json({"--samples", data, "--ranks", "2", "--cap", "0", "--cost", "0,1,0", "--policy", "none"});
+  EXPECT_EQ(result["samples"], 2);
+  EXPECT_DOUBLE_EQ(result["policies"]["none"]["makespan"], 200);  // 400 bytes at 4 a token, twice
+  EXPECT_THAT(result["note"].get<std::string>(), HasSubstr("estimated"));
+}
+
+TEST_F(BalanceCommand, samples_that_are_fewer_than_micro_batches_are_planned) {
+  const std::string samples = file("few.csv", "text_tokens\n5\n7\n");
+  const nlohmann::json of = json({"--samples", samples, "--ranks", "4", "--micro-batches", "2", "--policy", "minimax"});
+  EXPECT_EQ(of["policies"]["minimax"]["empty_slots"], 0);  // there are not enough for all
+}
+
+TEST_F(BalanceCommand, a_picture_has_a_bar_for_every_rank_before_and_after) {
+  const std::string plot = (folder_ / "out.svg").string();
+  run({"--synthetic", "D1", "--per-rank", "20", "--ranks", "16", "--plot", plot});
+  std::ifstream in(plot);
+  std::stringstream text;
+  text << in.rdbuf();
+  size_t bars = 0;
+  for (size_t at = text.str().find("<rect x="); at != std::string::npos; at = text.str().find("<rect x=", at + 1))
+    ++bars;
+  EXPECT_EQ(bars, 32u);
+  EXPECT_THAT(text.str(), HasSubstr("</svg>"));
+}
+
+TEST_F(BalanceCommand, efficiency_falls_with_ranks_and_balancing_is_never_below_none) {
+  const nlohmann::json points = json({"--synthetic", "D1", "--per-rank", "80", "--micro-batches", "4", "--scaling",
+                                      "8..64", "--policy", "none,minimax"})["scaling"];
+  ASSERT_EQ(points.size(), 4u);
+  for (const nlohmann::json& point : points) {
+    const nlohmann::json& policies = point["policies"];
+    EXPECT_GE(policies["minimax"]["efficiency"], policies["none"]["efficiency"]) << point["ranks"];
+    EXPECT_LE(policies["minimax"]["efficiency"], 1.0);
+  }
+}
+
+TEST_F(BalanceCommand, what_is_wrong_in_a_file_is_named_by_line) {
+  const auto refusal = [&](const std::string& text) {
+    const Error wrong = error({"--samples", file("w.csv", text)});
+    EXPECT_EQ(wrong.exit(), Exit::kBadData) << text;
+    return std::string(wrong.what());
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("w.csv:1: expected a header"));
+  EXPECT_THAT(refusal("id,tokens\n"),
+              HasSubstr("w.csv:1: expected columns named id, text_tokens, vision_patches and frames, got \"tokens\""));
+  EXPECT_THAT(refusal("text_tokens\n5\nx\n"),
+              HasSubstr("w.csv:3: text_tokens: expected a whole number from 0, got \"x\""));
+  EXPECT_THAT(refusal("text_tokens\n-1\n"), HasSubstr("w.csv:2"));
+  EXPECT_THAT(refusal("text_tokens,id\n5\n"), HasSubstr("w.csv:2: expected 2 fields as in the header, got 1"));
+  EXPECT_THAT(refusal("text_tokens\n0\n"), HasSubstr("neither text_tokens nor vision_patches"));
+  EXPECT_THAT(refusal("text_tokens\n"), HasSubstr("has no samples"));
+  EXPECT_EQ(error({"--samples", "nowhere.csv"}).exit(), Exit::kInputMissing);
+}
+
+TEST_F(BalanceCommand, wrong_flags_are_usage_errors_that_name_the_flag) {
+  const auto usage = [](std::vector<std::string> arguments) {
+    const Error wrong = error(std::move(arguments));
+    EXPECT_EQ(wrong.exit(), Exit::kUsage) << wrong.what();
+    return std::string(wrong.what());
+  };
+  const std::vector<std::string> good = {"--synthetic", "D1", "--per-rank", "10"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), good.begin(), good.end());
+    return more;
+  };
+  EXPECT_THAT(usage({}), HasSubstr("--samples: expected a file of samples, or --synthetic NAME"));
+  EXPECT_THAT(usage(with({"file.csv"})), HasSubstr("expected a file or --synthetic, got both"));
+  EXPECT_THAT(usage({"--synthetic", "D9", "--per-rank", "1"}), HasSubstr("got D9"));
+  EXPECT_THAT(usage(with({"--ranks", "0"})), HasSubstr("--ranks: expected 1 to 65536, got 0"));
+  EXPECT_THAT(usage(with({"--cap", "0.5"})), HasSubstr("--cap: expected 0 or a number from 1, got 0.5"));
+  EXPECT_THAT(usage(with({"--objective", "speed"})), HasSubstr("--objective: expected makespan"));
+  EXPECT_THAT(usage(with({"--cost", "1,2"})), HasSubstr("--cost"));
+  EXPECT_THAT(usage(with({"--scaling", "8-64"})), HasSubstr("--scaling: expected a range such as 8..4096, got 8-64"));
+  EXPECT_THAT(usage(with({"--set", "minimax"})), HasSubstr("--set: expected POLICY.KEY=VALUE"));
+  EXPECT_THAT(usage(with({"--colour", "red"})), HasSubstr("colour"));
+  EXPECT_EQ(error(with({"--policy", "fastest"})).exit(), Exit::kConfig);
+  EXPECT_THAT(error(with({"--set", "minimax.moves=all"})).what(), HasSubstr("expected one of free, few, packs"));
+}
+
+TEST_F(BalanceCommand, a_drawn_step_has_20_samples_a_micro_batch_unless_told) {
+  EXPECT_EQ(json({"--synthetic", "D1", "--ranks", "4", "--micro-batches", "2", "--policy", "none"})["samples"], 160);
+}
+
+TEST_F(BalanceCommand, scaling_draws_from_a_file_what_more_ranks_need) {
+  const std::string samples = file("few.csv", "text_tokens\n100\n200\n400\n");
+  const nlohmann::json points = json({samples, "--scaling", "8..16", "--policy", "none,minimax"})["scaling"];
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_GE(points[1]["policies"]["minimax"]["efficiency"], points[1]["policies"]["none"]["efficiency"]);
+}
+
+TEST_F(BalanceCommand, a_models_configuration_gives_its_cost) {
+  // 2 layers of width 8: attention 4 * 64, feed-forward 3 * 8 * 16, so 640 parameters a layer.
+  // 10 tokens: 2 * (2 * 640 * 10 + 2 * 8 * 100) = 28,800 operations forward, and twice that backward.
+  // The head: 2 * 8 * 5 words for each of the 10 tokens.
+  const std::string config = file("config.json", R"({"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,
+                                                     "intermediate_size":16,"vocab_size":5})");
+  const std::string samples = file("one.csv", "text_tokens\n10\n");
+  EXPECT_DOUBLE_EQ(json({"--samples", samples, "--ranks", "1", "--model", config, "--flops", "1", "--policy",
+                         "none"})["policies"]["none"]["makespan"],
+                   3 * (28'800 + 800));
+}
+
+TEST(Scaling, communication_is_the_ring_formula_and_hides_behind_compute) {
+  Profile profile;
+  profile.gradient_bytes = 100;
+  profile.bus_bandwidth = 10;
+  profile.latency_seconds = 1;
+  profile.overlap = 0.5;
+  EXPECT_DOUBLE_EQ(communication_seconds(profile, 1), 0);
+  EXPECT_DOUBLE_EQ(communication_seconds(profile, 4), 2 * 0.75 * 10 + 2);
+  EXPECT_DOUBLE_EQ(exposed_seconds(profile, 4, 20), 7);
+  EXPECT_DOUBLE_EQ(exposed_seconds(profile, 4, 100), 0);
+}
+
+TEST_F(BalanceCommand, a_profile_comes_back_as_it_was_written_and_what_is_wrong_in_it_is_named) {
+  Profile profile;
+  profile.flops_per_second = 1.25e11;
+  profile.bus_bandwidth = 3e9;
+  const std::string good = file("profile.json", profile_text(profile, R"({"steps":12})"));
+  EXPECT_EQ(read_profile(good).flops_per_second, 1.25e11);
+  EXPECT_EQ(read_profile(good).bus_bandwidth, 3e9);
+  const auto refusal = [&](const std::string& text) {
+    return std::string(error({"--scaling", "8..8", "--profile", file("wrong.json", text)}).what());
+  };
+  EXPECT_THAT(refusal("[]"), HasSubstr("wrong.json: expected a JSON object"));
+  EXPECT_THAT(refusal(R"({"speed":1})"), HasSubstr("wrong.json: speed: expected one of bus_bandwidth, "));
+  EXPECT_THAT(refusal(R"({"overlap":-1})"), HasSubstr("overlap: expected a number from 0, got -1"));
+  EXPECT_THAT(refusal(R"({"bus_bandwidth":0})"), HasSubstr("bus_bandwidth: expected a number above 0, got 0"));
+}
+
+}  // namespace
+}  // namespace lf

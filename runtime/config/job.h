@@ -63,7 +63,8 @@ struct DataSection {                        // [data]
 };
 
 struct BalanceSection {  // [balance]
-  std::string policy = "none";
+  std::string policy = "minimax";
+  std::string costs = "learned";               // learned | stated: of a step's samples
   std::map<std::string, std::string> options;  // the policy's own, as JSON values
 };
 

@@ -72,6 +72,13 @@ std::vector<JobProblem> check_job(const ResolvedJob& job, const std::set<std::st
          fmt::format("schedule.warmup_fraction and schedule.decay_fraction must together be at most 1, got "
                      "{} and {}",
                      config.schedule.warmup_fraction, config.schedule.decay_fraction)});
+  if (sound({"reduction.mode", "balance.policy"}) && config.reduction.mode == "fixed" &&
+      config.balance.policy != "none" && job.origins.find("balance.policy")->second != "default")
+    problems.push_back(
+        {"balance.policy",
+         fmt::format("balance.policy must be none where reduction.mode is fixed, got {}: a plan depends on the number "
+                     "of ranks, and fixed promises the same bits with any; remove one of the two",
+                     config.balance.policy)});
   return problems;
 }
 
@@ -80,6 +87,11 @@ void fill_derived_defaults(ResolvedJob& job, const fs::path& working_directory) 
   if (config.job.name.empty()) config.job.name = config.file.stem().string();
   if (config.job.output.empty()) config.job.output = working_directory / "runs" / config.job.name;
   if (config.model.tokenizer.empty()) config.model.tokenizer = config.model.path;
+  if (const auto origin = job.origins.find("balance.policy");
+      config.reduction.mode == "fixed" && origin->second == "default") {
+    config.balance.policy = "none";
+    origin->second = "reduction.mode";
+  }
 }
 
 void require_inputs(const ResolvedJob& job) {

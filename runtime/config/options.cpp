@@ -199,8 +199,14 @@ std::vector<Option> all_options() {
       option({"data.prefetch_steps", "steps", "How many steps the loader may be ahead."}, within(1, 1024), &J::data,
              &DataSection::prefetch_steps),
 
-      option({"balance.policy", "", "The balancer plugin that deals the samples of a step to ranks and micro-batches."},
+      option({"balance.policy", "",
+              "The balancer plugin that deals the samples of a step to ranks and micro-batches; none where "
+              "reduction.mode is fixed."},
              plugin_id(), &J::balance, &BalanceSection::policy),
+      option({"balance.costs", "",
+              "Whether plans follow costs learned from the times that steps take, or only what the model states: then "
+              "the same job gives the same plans, and the same bits."},
+             one_of({"learned", "stated"}), &J::balance, &BalanceSection::costs),
       option({"balance.options", "", "The policy's own settings; its plugin documents and checks them."}, {},
              &J::balance, &BalanceSection::options),
 

@@ -15,7 +15,7 @@
 #include "lf/plugin_sdk/tensor.hpp"
 #include "load/assemble.h"
 #include "load/common_error.h"
-#include "load/deal.h"
+#include "load/dealer.h"
 #include "load/packing.h"
 #include "load/sample_stream.h"
 #include "load/skipped.h"
@@ -31,6 +31,7 @@ struct StepUnderWay {
   int64_t step = 0;
   PackedStep packed;
   std::vector<std::future<Assembled>> micro_batches;
+  StepBalance balance;
 };
 
 // What the loader's thread hands to next(): a step and what was skipped on the way to it, or why there is none.
@@ -39,6 +40,14 @@ struct Outcome {
   std::vector<SkippedSample> skipped;
   std::exception_ptr error;
 };
+
+size_t steps_ahead(const LoaderInputs& inputs) {
+  return static_cast<size_t>(std::max(1, inputs.config->data.prefetch_steps));
+}
+
+// Step s is dealt at the earliest when the caller of next() has taken step s - ahead - 1: `ahead` are being loaded, and
+// one waits to be taken. It has then told the times of the step before that.
+int64_t deal_lag(const LoaderInputs& inputs) { return static_cast<int64_t>(steps_ahead(inputs)) + 2; }
 
 PackRules rules_of(const LoaderInputs& inputs) {
   const DataSection& options = inputs.config->data;
@@ -84,6 +93,7 @@ struct Loader::State {
                 workers},
                inputs.position.samples_seen, inputs.max_samples),
         rules(rules_of(inputs)),
+        dealer(inputs, model, inputs.exchange->size(), deal_lag(inputs)),
         planned(inputs.position),
         next_step(inputs.first_step) {
     if (inputs.exchange->rank() == 0 && !inputs.output.empty())
@@ -106,7 +116,7 @@ struct Loader::State {
   void run() {
     std::deque<StepUnderWay> under_way;
     Outcome end;
-    const size_t ahead = static_cast<size_t>(std::max(1, inputs.config->data.prefetch_steps));
+    const size_t ahead = steps_ahead(inputs);
     bool more = inputs.max_samples == 0 || planned.samples_seen < inputs.max_samples;
     try {
       while (!stopping) {
@@ -131,14 +141,18 @@ struct Loader::State {
 
   // Plans the next step and starts to load it. False where none follows; `end` says why if that is an error.
   bool begin(std::deque<StepUnderWay>& under_way, Outcome& end) {
-    StepUnderWay out{.step = next_step++, .packed = pack_step(stream, rules, planned), .micro_batches = {}};
+    StepUnderWay out{
+        .step = next_step++, .packed = pack_step(stream, rules, planned), .micro_batches = {}, .balance = {}};
+    stream.expect(out.packed.after.samples_seen - planned.samples_seen);
     planned = out.packed.after;
     if (out.packed.stop) {
       end.skipped = skipped_by(out);
       end.error = std::make_exception_ptr(*out.packed.stop);
       return false;
     }
-    auto samples = deal(out.packed, model, inputs, out.step, inputs.exchange->size())[inputs.exchange->rank()];
+    Deal dealt = dealer.deal(out.packed, out.step);
+    out.balance = std::move(dealt.balance);
+    auto& samples = dealt.samples[inputs.exchange->rank()];
     // Shared: the step may move while the workers read it.
     const auto all = std::make_shared<const std::vector<JudgedSample>>(out.packed.samples);
     for (std::vector<uint32_t>& of_one : samples)
@@ -161,8 +175,9 @@ struct Loader::State {
   Outcome finish(StepUnderWay& step) {
     Outcome out{.work = {}, .skipped = skipped_by(step), .error = nullptr};
     for (auto& micro_batch : step.micro_batches) micro_batch.wait();
-    const std::vector<std::string> told_by_rank = gather_or_fail(*inputs.exchange, [&] {
+    const std::vector<std::string> told_by_rank = gather_or_fail(*inputs.exchange, {"step", step.step}, [&] {
       WireWriter mine;
+      mine.put(step.balance.plan_hash);
       for (auto& micro_batch : step.micro_batches) {
         Assembled made = micro_batch.get();
         for (const Dropped& dropped : made.dropped) {
@@ -176,8 +191,11 @@ struct Loader::State {
     step.micro_batches.clear();
 
     std::vector<bool> dropped(step.packed.samples.size(), false);
+    std::vector<uint64_t> hashes;
     for (const std::string& of_rank : told_by_rank) {
-      for (WireReader in(of_rank); !in.empty();) {
+      WireReader in(of_rank);
+      hashes.push_back(in.get<uint64_t>());
+      while (!in.empty()) {
         const auto index = in.get<uint32_t>();
         const JudgedSample& sample = step.packed.samples.at(index);
         dropped[index] = true;
@@ -185,7 +203,9 @@ struct Loader::State {
         out.skipped.push_back({step.step, sample.position, sample.index, "bad", in.text()});
       }
     }
+    check_agreement(step.step, hashes);
     sum_up(step, dropped, out.work);
+    out.work.balance = std::move(step.balance);
     const DataPosition& after = out.work.after;
     if (!out.skipped.empty() && too_many_bad(after.bad_samples, after.samples_seen, rules.max_bad))
       out.error = std::make_exception_ptr(
@@ -236,6 +256,7 @@ struct Loader::State {
   // Of the loader's thread.
   GatheredStream stream;
   const PackRules rules;
+  Dealer dealer;
   DataPosition planned;  // without what is found bad when decoded
   uint64_t bad_when_decoded = 0;
   int64_t next_step;
@@ -249,6 +270,7 @@ struct Loader::State {
   std::optional<SkippedList> list;
   uint64_t told = 0;
   std::exception_ptr ended;
+  std::shared_ptr<const BalanceMemory> memory;  // as the last step that was handed over left it
 
   std::thread thread;
 };
@@ -275,7 +297,19 @@ StepWork Loader::next() {
     std::rethrow_exception(state.ended);
   }
   outcome->work.wait_seconds = waited;
+  state.memory = outcome->work.balance.after_this;
   return std::move(outcome->work);
+}
+
+void Loader::observe(int64_t step, std::vector<double> seconds) { state_->dealer.observe(step, std::move(seconds)); }
+
+std::string Loader::balance_state() const {
+  return state_->memory ? state_->dealer.state(*state_->memory) : state_->inputs.balance_state;
+}
+
+std::optional<CostModel> Loader::costs() const {
+  if (!state_->memory) return std::nullopt;
+  return state_->dealer.latest(*state_->memory).model;
 }
 
 }  // namespace lf

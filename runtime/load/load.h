@@ -8,16 +8,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "balance/cost_model.h"
+#include "balance/policy.h"
 #include "config/job.h"
 #include "core/exchange.h"
 #include "data/dataset.h"
-#include "lf/plugin_api/balancer.h"
 #include "lf/plugin_api/model.h"
 
 namespace lf {
+
+struct BalanceMemory;
 
 // Where the run is in the data: all of it. Equal on every rank; saved in checkpoints.
 struct DataPosition {
@@ -41,6 +45,19 @@ struct MicroBatch {
   std::vector<uint64_t> sample_ids;
 };
 
+// How a step was dealt. Imbalance: slowest rank / mean - 1 of compute seconds, as the costs learned so far have it.
+struct StepBalance {
+  bool planned = false;                             // else samples are trained where they arrived
+  double arrival_imbalance = 0;                     // were nothing moved
+  double predicted_imbalance = 0;                   // as dealt
+  double bound_gap = 0;                             // how far above what no plan can beat
+  double saving_seconds = 0, saving_error = 0;      // expected, and its standard error; 0 before any observation
+  double plan_seconds = 0;                          // on the loader's thread
+  std::string note;                                 // what people may want to know: costs, a changed machine
+  uint64_t plan_hash = 0;                           // equal on every rank
+  std::shared_ptr<const BalanceMemory> after_this;  // null: nothing is balanced
+};
+
 struct StepWork {
   int64_t step = 0;
   std::vector<MicroBatch> micro_batches;  // of this rank, in order
@@ -48,7 +65,8 @@ struct StepWork {
   int64_t global_rows = 0, global_samples = 0;
   DataPosition after;       // the position once this step is committed
   bool last = false;        // nothing follows: last_step or max_samples is reached
-  double wait_seconds = 0;  // how long next() had to wait: exposed loading time
+  double wait_seconds = 0;  // how long next() had to wait: exposed loading and planning time
+  StepBalance balance;
 };
 
 // Everything is borrowed and outlives the loader.
@@ -57,8 +75,8 @@ struct LoaderInputs {
   const Dataset* dataset = nullptr;
   const lf_model_api* api = nullptr;  // the family; called on loader threads
   lf_model model = nullptr;
-  const lf_balancer_api* balancer = nullptr;  // null: samples are dealt in arrival order
-  lf_balancer policy = nullptr;
+  const Policy* policy = nullptr;         // null: samples are dealt in arrival order
+  std::string balance_state;              // of Loader::balance_state; empty: no costs are known yet
   Exchange* exchange = nullptr;           // own group of the loader; used on its thread only
   int64_t first_step = 0, last_step = 0;  // [first, last); with max_samples alone: INT64_MAX
   uint64_t max_samples = 0;  // the run ends with the step that consumes this many of the global order; 0: none
@@ -77,6 +95,14 @@ class Loader {
   explicit Loader(LoaderInputs inputs);
   ~Loader();
   StepWork next();
+
+  // Compute seconds of every rank in a step that next() gave, before any wait: what costs are learned from. Every rank
+  // tells the same numbers, before it asks for the next step. A time that is no time (NaN, 0) is left out.
+  void observe(int64_t step, std::vector<double> seconds);
+  // Costs and plans under way, for a run that goes on after the last step that next() gave and that was observed.
+  std::string balance_state() const;
+  // The costs learned so far; none where nothing is balanced.
+  std::optional<CostModel> costs() const;
 
  private:
   struct State;

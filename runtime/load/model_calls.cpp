@@ -11,7 +11,6 @@ namespace lf {
 namespace {
 
 constexpr uint32_t kMaxColumns = 64;
-constexpr double kWeightUnit = 1e11;
 
 lf_sample to_abi(const Sample& sample, int64_t max_rows) {
   lf_sample out = sdk::with_header<lf_sample>();
@@ -20,6 +19,19 @@ lf_sample to_abi(const Sample& sample, int64_t max_rows) {
   out.place = sdk::str(sample.place);
   out.max_rows = max_rows;
   return out;
+}
+
+std::vector<std::string> feature_names(const lf_model_api* api, lf_model model, uint32_t component, uint32_t count) {
+  std::string bytes;
+  if (LF_HAS(api, feature_names)) {
+    lf_err err = sdk::make_err();
+    sdk::check(api->feature_names(model, component, sdk::string_sink(bytes), &err), err);
+  }
+  std::vector<std::string> names;
+  for (size_t at = 0; at < bytes.size() && names.size() < count; at += names.back().size() + 1)
+    names.emplace_back(bytes.c_str() + at);
+  while (names.size() < count) names.push_back(fmt::format("feature{}", names.size()));
+  return names;
 }
 
 // LF_E_DATA is the sample's fault, all else the run's.
@@ -40,7 +52,8 @@ ModelCalls::ModelCalls(const lf_model_api* api, lf_model model) : api_(api), mod
   std::vector<lf_component> described(count, sdk::with_header<lf_component>());
   sdk::check(api->components(model, described.data(), count, &count, &err), err);
   for (const lf_component& component : described)
-    components_.push_back({std::string(sdk::view(component.name)), component.n_units, component.n_features});
+    components_.push_back({std::string(sdk::view(component.name)), component.n_units, component.n_features,
+                           feature_names(api, model, static_cast<uint32_t>(components_.size()), component.n_features)});
   if (components_.empty() || components_.back().n_features < 2)
     fail(Exit::kConfig, "model: expected a last component with the features rows and loss weight, got {} components",
          components_.size());
@@ -94,7 +107,7 @@ std::vector<lf_named_tensor> ModelCalls::collate(const std::vector<Part>& parts)
   return columns;
 }
 
-double ModelCalls::weight(uint32_t component, const double* numbers) const {
+double ModelCalls::operations(uint32_t component, const double* numbers) const {
   if (!LF_HAS(api_, cost)) return numbers[0];
   double operations = 0;
   for (uint32_t unit = 0; unit < components_[component].n_units; ++unit) {
@@ -103,7 +116,7 @@ double ModelCalls::weight(uint32_t component, const double* numbers) const {
     sdk::check(api_->cost(model_, component, unit, numbers, 1, &cost, &err), err);
     operations += cost.forward_flops + cost.input_flops + cost.weight_flops;
   }
-  return operations / kWeightUnit;
+  return operations;
 }
 
 }  // namespace lf

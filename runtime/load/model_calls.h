@@ -13,6 +13,7 @@ namespace lf {
 struct ComponentShape {
   std::string name;
   uint32_t n_units = 0, n_features = 0;
+  std::vector<std::string> features;  // names
 };
 
 // Atoms of one sample: counts per component, and per component atoms x n_features numbers, row-major.
@@ -43,9 +44,9 @@ class ModelCalls {
   // The columns, to be released by the caller. Throws BadSample without telling which of several it was.
   std::vector<lf_named_tensor> collate(const std::vector<Part>& parts) const;
 
-  // Forward and backward of one atom of a component, in units of 10^11 operations; its rows where the family states no
-  // cost. Comparable within a component set, not a time.
-  double weight(uint32_t component, const double* numbers) const;
+  // Floating-point operations of forward and backward of one atom of a component; its rows where the family states no
+  // cost.
+  double operations(uint32_t component, const double* numbers) const;
 
  private:
   const lf_model_api* api_;

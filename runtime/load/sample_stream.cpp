@@ -15,7 +15,14 @@ constexpr uint64_t kChunk = 4;  // samples of one task: a text sample takes abou
 }  // namespace
 
 GatheredStream::GatheredStream(Sources sources, uint64_t position, uint64_t end)
-    : sources_(std::move(sources)), fetched_(position), end_(end) {}
+    : sources_(std::move(sources)),
+      fetched_(position),
+      end_(end),
+      window_(kWindowPerRank * static_cast<uint64_t>(sources_.exchange.size())) {}
+
+void GatheredStream::expect(uint64_t samples_of_a_step) {
+  window_ = std::max(kWindowPerRank * static_cast<uint64_t>(sources_.exchange.size()), samples_of_a_step);
+}
 
 const JudgedSample* GatheredStream::peek() {
   if (ready_.empty()) fetch();
@@ -30,11 +37,11 @@ JudgedSample GatheredStream::pop() {
 
 void GatheredStream::fetch() {
   const auto ranks = static_cast<uint64_t>(sources_.exchange.size());
-  uint64_t last = fetched_ + kWindowPerRank * ranks;
+  uint64_t last = fetched_ + window_;
   if (end_ != 0) last = std::min(last, std::max(end_, fetched_));
   if (last == fetched_) return;
-  const std::vector<std::string> shares =
-      gather_or_fail(sources_.exchange, [&] { return judge_share(fetched_, last); });
+  const std::vector<std::string> shares = gather_or_fail(sources_.exchange, {"sample", static_cast<int64_t>(fetched_)},
+                                                         [&] { return judge_share(fetched_, last); });
   std::vector<WireReader> readers(shares.begin(), shares.end());
   for (uint64_t position = fetched_; position < last; ++position) {
     ready_.push_back(get_judged(readers[position % ranks], sources_.model.components().size()));

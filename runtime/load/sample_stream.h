@@ -40,12 +40,15 @@ class GatheredStream final : public SampleStream {
   const JudgedSample* peek() override;
   JudgedSample pop() override;
 
+  // How many samples a step takes, by the last one: windows are made that large, so that a step needs one exchange.
+  void expect(uint64_t samples_of_a_step);
+
  private:
   void fetch();
   std::string judge_share(uint64_t first, uint64_t last);
 
   Sources sources_;
-  uint64_t fetched_, end_;
+  uint64_t fetched_, end_, window_;
   std::deque<JudgedSample> ready_;
 };
 

@@ -121,6 +121,13 @@ void EventsFile::append(const StepReport& report) {
   scalar("speed/data_wait_seconds", report.data_wait_seconds);
   scalar("speed/reduction_exposed_seconds", report.reduction_exposed_seconds);
   if (report.mfu) scalar("speed/mfu", *report.mfu);
+  if (const auto& balance = report.balance) {
+    scalar("balance/planned", balance->planned ? 1 : 0);
+    scalar("balance/arrival_imbalance", balance->arrival_imbalance);
+    scalar("balance/predicted_imbalance", balance->predicted_imbalance);
+    scalar("balance/measured_imbalance", balance->measured_imbalance);
+    scalar("balance/plan_seconds", balance->plan_seconds);
+  }
   scalar("memory/bytes", static_cast<double>(report.memory_bytes));
   scalar("memory/peak_bytes", static_cast<double>(report.peak_memory_bytes));
   std::string event = event_at(report.unix_seconds, report.step);

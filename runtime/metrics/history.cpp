@@ -37,6 +37,15 @@ std::string json_row(const StepReport& report) {
   row["peak_memory_bytes"] = report.peak_memory_bytes;
   row["data_wait_seconds"] = number(report.data_wait_seconds);
   row["reduction_exposed_seconds"] = number(report.reduction_exposed_seconds);
+  if (const auto& balance = report.balance)
+    row["balance"] = {{"planned", balance->planned},
+                      {"arrival_imbalance", number(balance->arrival_imbalance)},
+                      {"predicted_imbalance", number(balance->predicted_imbalance)},
+                      {"measured_imbalance", number(balance->measured_imbalance)},
+                      {"bound_gap", number(balance->bound_gap)},
+                      {"saving_seconds", number(balance->saving_seconds)},
+                      {"saving_error_seconds", number(balance->saving_error_seconds)},
+                      {"plan_seconds", number(balance->plan_seconds)}};
   row["skipped"] = report.skipped;
   row["time"] = number(report.unix_seconds);
   for (const auto& [name, value] : report.aux) row["aux"][name] = number(value);

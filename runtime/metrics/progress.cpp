@@ -60,6 +60,7 @@ std::string progress_line(const StepReport& report, std::optional<double> left_s
   line +=
       fmt::format("  mem {}  data wait {:.1f}%", short_bytes(report.memory_bytes),
                   report.step_seconds > 0 ? 100 * std::min(1.0, report.data_wait_seconds / report.step_seconds) : 0.0);
+  if (report.balance) line += fmt::format("  imbalance {:.1f}%", 100 * report.balance->measured_imbalance);
   return line + fmt::format("  {}<{}", short_duration(report.elapsed_seconds),
                             left_seconds ? short_duration(*left_seconds) : "?");
 }

@@ -9,6 +9,18 @@
 
 namespace lf {
 
+// How the step was dealt to ranks. Imbalance: slowest rank / mean - 1 of compute seconds.
+struct BalanceReport {
+  bool planned = false;             // else samples were trained where they arrived
+  double arrival_imbalance = 0;     // expected, were nothing moved
+  double predicted_imbalance = 0;   // expected, as dealt
+  double measured_imbalance = 0;    // of the times that ranks took, before any waiting
+  double bound_gap = 0;             // of the plan above what no plan can beat, relative
+  double saving_seconds = 0;        // expected of a plan when it was decided
+  double saving_error_seconds = 0;  // its standard error
+  double plan_seconds = 0;          // on a loader thread, ahead of the step
+};
+
 // Global numbers of one finished step, from rank 0. Times are arguments: nothing in metrics reads a clock but to wait.
 struct StepReport {
   int64_t step = 0;  // finished steps: 1 is the first
@@ -24,6 +36,7 @@ struct StepReport {
   int64_t peak_memory_bytes = 0;
   double data_wait_seconds = 0;                     // exposed loading time of this step
   double reduction_exposed_seconds = 0;             // what backward did not hide
+  std::optional<BalanceReport> balance;             // where there is more than one rank
   double unix_seconds = 0;                          // when the step ended
   double elapsed_seconds = 0;                       // since the run was started, this process's
   std::vector<std::pair<std::string, double>> aux;  // further losses by the model's names

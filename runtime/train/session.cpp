@@ -64,27 +64,14 @@ std::unique_ptr<Model> open_model(const JobConfig& config, PluginSet& plugins, c
                                  request);
 }
 
-std::unique_ptr<BalancePolicy> open_policy(const JobConfig& config, PluginSet& plugins, const Host& host) {
+std::unique_ptr<Policy> open_policy(const JobConfig& config, PluginSet& plugins, const Host& host) {
   Plugin& plugin = plugins.load(PluginKind::kBalancer, config.balance.policy);
   plugin.start(host.table());
-  return std::make_unique<BalancePolicy>(plugin.interface<lf_balancer_api>(LF_BALANCER_INTERFACE), plugin.id(),
-                                         host.table(), option(config, "balance.options").dump());
+  return std::make_unique<Policy>(plugin.id(), plugin.interface<lf_balancer_api>(LF_BALANCER_INTERFACE), host.table(),
+                                  option(config, "balance.options").dump());
 }
 
 }  // namespace
-
-BalancePolicy::BalancePolicy(const lf_balancer_api* api, const std::string& id, const lf_host* host,
-                             const std::string& options_json)
-    : api_(api) {
-  lf_err err = sdk::make_err();
-  if (api_->create(host, sdk::str(options_json), &handle_, &err) != LF_OK)
-    fail(Exit::kConfig, "balance.options: policy {}: {}", id, err.message);
-}
-
-BalancePolicy::~BalancePolicy() {
-  lf_err err = sdk::make_err();
-  api_->destroy(handle_, &err);
-}
 
 Session::Session(const JobConfig& job, const SessionOptions& options)
     : config(job),

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "balance/policy.h"
 #include "config/job.h"
 #include "core/host.h"
 #include "data/media/media_reader.h"
@@ -13,22 +14,6 @@
 #include "plugins/plugins.h"
 
 namespace lf {
-
-// A balancer plugin's policy, made from [balance] options.
-class BalancePolicy {
- public:
-  BalancePolicy(const lf_balancer_api* api, const std::string& id, const lf_host* host,
-                const std::string& options_json);
-  ~BalancePolicy();
-  BalancePolicy(const BalancePolicy&) = delete;
-  BalancePolicy& operator=(const BalancePolicy&) = delete;
-  const lf_balancer_api* api() const { return api_; }
-  lf_balancer handle() const { return handle_; }
-
- private:
-  const lf_balancer_api* api_;
-  lf_balancer handle_ = nullptr;
-};
 
 struct SessionOptions {
   int local_rank = 0;
@@ -53,7 +38,7 @@ struct Session {
   PluginSet plugins;
   std::unique_ptr<Device> device;
   std::unique_ptr<Model> model;
-  std::unique_ptr<BalancePolicy> policy;
+  std::unique_ptr<Policy> policy;
 };
 
 // The folder whose tokenizer and processor files belong to the model: model.tokenizer, else model.path; empty: none.

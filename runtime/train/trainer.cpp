@@ -13,6 +13,7 @@
 #include "load/estimate.h"
 #include "optimizer/learning_rate.h"
 #include "train/meeting.h"
+#include "train/profile.h"
 #include "train/resident_memory.h"
 
 namespace lf {
@@ -105,8 +106,8 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   inputs.dataset = &dataset_;
   inputs.api = session_.model->api();
   inputs.model = session_.model->handle();
-  inputs.balancer = session_.policy->api();
-  inputs.policy = session_.policy->handle();
+  inputs.policy = session_.policy.get();
+  inputs.balance_state = balance_state_;
   inputs.exchange = loading_.get();
   inputs.first_step = finished_;
   inputs.position = position_;
@@ -163,6 +164,7 @@ void Trainer::begin() {
                  state.step, config_.job.steps);
   updates_ = state.updates;
   position_ = state.position;
+  balance_state_ = state.balance_state;
   if (leads()) log::info("resumed after step {} from {}", finished_, checkpoint.path().string());
 }
 
@@ -207,6 +209,7 @@ Trainer::Step Trainer::train(StepWork work) {
     reducer_->leaf_done();
   }
   Step step;
+  session_.device->synchronize();  // the times that costs are learned from are those of work that is done
   step.sums = exchange_sums(*control_, results, session_.model->description().aux_names.size(),
                             request_.stop_requested(), now() - begun);
   step.reduced = reducer_->finish();
@@ -231,12 +234,13 @@ int Trainer::run() {
   bool stopped = false, more = loader_ != nullptr;
   for (double begun = now(); more && !stopped; begun = now()) {
     const Step step = train(loader_->next());
+    loader_->observe(step.work.step, step.sums.compute_seconds);
     if (leads()) report(step, now() - begun);
     stopped = step.sums.stop;
     more = !step.work.last;
     if (more && (stopped || save_due())) save();
   }
-  loader_.reset();
+  close_loader(!more);
   if (stopped && more) {
     if (leads()) metrics_->finish("saved");
     finish_saving();
@@ -276,7 +280,27 @@ double Trainer::step_flops(const StepWork& work) const {
   return flops;
 }
 
+// What is known of costs at the end stays for checkpoints, for people, and for `lfrun balance --scaling`.
+void Trainer::close_loader(bool done) {
+  if (!loader_) return;
+  balance_state_ = loader_->balance_state();
+  const std::optional<CostModel> costs = loader_->costs();
+  loader_.reset();
+  if (!done) return;
+  const MeasuredReduction reduction = measure_reduction(*gradients_, store_.trained_elements());
+  if (!leads() || !costs || costs->steps() == 0) return;
+  log::info("{}", costs->describe());
+  write_profile(directory_.path() / "profile.json", *costs, reduction,
+                {.gradient_bytes = static_cast<double>(store_.trained_elements()) * sizeof(float),
+                 .exposed_seconds = exposed_.mean(),
+                 .compute_seconds = compute_.mean(),
+                 .world_size = request_.world_size});
+}
+
 void Trainer::report(const Step& step, double seconds) {
+  if (!step.work.balance.note.empty()) log::info("{}", step.work.balance.note);
+  exposed_.add(step.reduced.exposed_seconds);
+  compute_.add(mean(step.sums.compute_seconds));
   StepReport report;
   report.step = finished_;
   report.total_steps = total_steps_;
@@ -301,6 +325,7 @@ void Trainer::report(const Step& step, double seconds) {
     report.peak_memory_bytes = static_cast<int64_t>(stats.peak_bytes);
   }
   report.data_wait_seconds = step.work.wait_seconds;
+  if (request_.world_size > 1) report.balance = balance_report(step.work.balance, step.sums.compute_seconds);
   report.reduction_exposed_seconds = step.reduced.exposed_seconds;
   report.unix_seconds = unix_now();
   report.elapsed_seconds = now() - started_;
@@ -330,6 +355,7 @@ void Trainer::save() {
   state.config_hash = resumable_hash(config_, session_.model->description());
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
   state.model_state = session_.model->save_state();
+  state.balance_state = loader_ ? loader_->balance_state() : balance_state_;
   writer_.save(state, state_tensors(store_, optimizer_));
 }
 

@@ -12,6 +12,7 @@
 #include "model/runner.h"
 #include "optimizer/adamw.h"
 #include "reduction/reduction.h"
+#include "train/profile.h"
 #include "train/run_directory.h"
 #include "train/saving.h"
 #include "train/session.h"
@@ -44,6 +45,7 @@ class Trainer {
   bool save_due() const;
   void save();
   void finish_saving();
+  void close_loader(bool done);
   void finish();
 
   bool leads() const { return request_.rank == 0; }
@@ -69,6 +71,8 @@ class Trainer {
   int64_t total_steps_ = 0;
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps
   DataPosition position_;
+  std::string balance_state_;      // of a run that this one goes on from, and at the end of this one's
+  RunningMean exposed_, compute_;  // rank 0: seconds of a step that reduction was waited for; of compute, over ranks
   double started_ = 0, last_save_ = 0;
 };
 

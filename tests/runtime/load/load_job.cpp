@@ -33,39 +33,72 @@ LoadJob::LoadJob(const std::vector<std::string>& texts) {
 
 LoadJob::~LoadJob() { std::filesystem::remove_all(folder); }
 
+namespace {
+
+class CountingExchange final : public Exchange {
+ public:
+  CountingExchange(std::shared_ptr<Meeting> meeting, int rank, std::atomic<int64_t>& count)
+      : exchange_(std::move(meeting), rank), count_(count) {}
+  int rank() const override { return exchange_.rank(); }
+  int size() const override { return exchange_.size(); }
+  std::vector<std::string> all_gather(const std::string& mine) override {
+    if (rank() == 0) ++count_;
+    return exchange_.all_gather(mine);
+  }
+  void abort() noexcept override { exchange_.abort(); }
+
+ private:
+  ThreadExchange exchange_;
+  std::atomic<int64_t>& count_;
+};
+
+}  // namespace
+
 LoaderInputs LoadJob::inputs(Exchange& exchange) {
   LoaderInputs out;
   out.config = &config;
   out.dataset = dataset.get();
   out.api = &FakeModel::table();
   out.model = model.handle();
-  out.balancer = balancer;
+  out.policy = policy;
   out.exchange = &exchange;
   out.first_step = first_step;
   out.last_step = last_step != 0 ? last_step : INT64_MAX;
   out.max_samples = max_samples;
   out.position = position;
+  if (first_step > 0) out.balance_state = balance_state;
   out.output = config.job.output;
   return out;
 }
 
 std::vector<std::vector<StepRecord>> LoadJob::run(int ranks, int64_t micro_batches) {
   config.data.micro_batches = micro_batches;
-  const auto meeting = std::make_shared<Meeting>(ranks);
+  const auto meeting = std::make_shared<Meeting>(ranks), times = std::make_shared<Meeting>(ranks);
   std::vector<std::vector<StepRecord>> out(ranks);
   errors.assign(ranks, "");
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      ThreadExchange exchange(meeting, rank);
-      Loader loader(inputs(exchange));
+      CountingExchange exchange(meeting, rank, gathers);
+      ThreadExchange control(times, rank);
+      LoaderInputs given = inputs(exchange);
+      if (adjust) adjust(given, rank);
+      Loader loader(given);
       try {
         for (bool last = false; !last;) {
           const StepWork work = loader.next();
           out[rank].push_back(record(work));
           last = work.last;
+          if (seconds_of) {
+            std::vector<double> seconds;
+            for (const std::string& one : control.all_gather(std::to_string(seconds_of(out[rank].back(), rank))))
+              seconds.push_back(std::stod(one));
+            loader.observe(work.step, seconds);
+          }
+          if (rank == 0) balance_state = loader.balance_state();
         }
       } catch (const Error& error) {
+        times->leave();
         errors[rank] = fmt::format("{}: {}", static_cast<int>(error.exit()), error.what());
       }
     });
@@ -82,7 +115,9 @@ StepRecord record(const StepWork& work) {
                  .global_rows = work.global_rows,
                  .global_samples = work.global_samples,
                  .after = work.after,
-                 .last = work.last};
+                 .last = work.last,
+                 .planned = work.balance.planned,
+                 .plan_hash = work.balance.plan_hash};
   for (const MicroBatch& batch : work.micro_batches) {
     std::vector<uint64_t> ids;
     for (const lf_named_tensor& column : batch.columns)

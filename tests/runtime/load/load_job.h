@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct StepRecord {
   int64_t global_rows = 0, global_samples = 0;
   DataPosition after;
   bool last = false;
+  bool planned = false;
+  uint64_t plan_hash = 0;
 };
 
 class LoadJob {
@@ -44,7 +47,11 @@ class LoadJob {
   JobConfig config;
   FakeModel model;
   std::unique_ptr<Dataset> dataset;
-  const lf_balancer_api* balancer = nullptr;
+  const Policy* policy = nullptr;
+  std::function<double(const StepRecord& step, int rank)> seconds_of;  // compute time of a rank; none: it tells none
+  std::function<void(LoaderInputs& inputs, int rank)> adjust;          // what is different on a rank
+  std::atomic<int64_t> gathers = 0;                                    // of rank 0's loader, in all runs
+  std::string balance_state;  // as rank 0 had it last; used from first_step > 0 on
   DataPosition position;
   int64_t first_step = 0, last_step = 0;
   uint64_t max_samples = 0;

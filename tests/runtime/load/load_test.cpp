@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "data/order.h"
-#include "lf/plugin_sdk/guard.hpp"
 #include "load/estimate.h"
 #include "load_job.h"
 
@@ -228,34 +227,6 @@ TEST(Loader, too_long_samples_are_cut_where_the_job_says_so) {
   EXPECT_EQ(out[0][1].rows[0], 100);
   EXPECT_EQ(out[0].back().after,
             (DataPosition{.samples_seen = 4, .bad_samples = 0, .long_samples = 1, .cut_samples = 1}));
-}
-
-TEST(Loader, a_policy_plugin_places_the_samples) {
-  LoadJob job(mixed_texts(40));
-  job.last_step = 5;
-  const auto arrival = job.run(2, 2);
-  // Keeps every atom's micro-batch and exchanges the two replicas.
-  lf_balancer_api table = sdk::with_header<lf_balancer_api>();
-  table.plan = [](lf_balancer, const lf_balance_input* input, lf_assignment* out, lf_balance_report*,
-                  lf_err*) -> int32_t {
-    for (uint32_t p = 0; p < input->n_parts; ++p) {
-      const lf_balance_part& part = input->parts[p];
-      std::map<std::pair<int, int>, int32_t> counts;
-      for (uint64_t i = 0; i < part.n_atoms; ++i) {
-        const int32_t replica = 1 - part.arrival_replica[i], micro_batch = part.arrival_micro_batch[i];
-        *out++ = {replica, micro_batch, counts[{replica, micro_batch}]++, 0};
-      }
-    }
-    return LF_OK;
-  };
-  job.balancer = &table;
-  const auto swapped = job.run(2, 2);
-  EXPECT_EQ(job.errors[0], "");
-  for (size_t s = 0; s < 5; ++s) {
-    EXPECT_EQ(swapped[0][s].samples, arrival[1][s].samples);
-    EXPECT_EQ(swapped[1][s].samples, arrival[0][s].samples);
-    EXPECT_EQ(swapped[0][s].global_loss_weight, arrival[0][s].global_loss_weight);
-  }
 }
 
 TEST(Loader, waiting_for_a_slow_sample_is_measured) {

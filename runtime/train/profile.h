@@ -1,0 +1,51 @@
+// profile.json: what training measured of the machine, for `lfrun balance --scaling`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "balance/cost_model.h"
+#include "comm/group.h"
+#include "load/load.h"
+#include "metrics/report.h"
+
+namespace lf {
+
+// Of steps after the first few, in which memory is allocated and caches are cold.
+class RunningMean {
+ public:
+  void add(double value) {
+    if (++seen_ > kColdSteps) sum_ += value;
+  }
+  double mean() const { return seen_ > kColdSteps ? sum_ / static_cast<double>(seen_ - kColdSteps) : 0; }
+
+ private:
+  static constexpr int64_t kColdSteps = 3;
+  int64_t seen_ = 0;
+  double sum_ = 0;
+};
+
+// All-reduces of nothing and of as much as gradients have, up to 64 MB, timed. Zeros in a world of one. Every rank
+// calls it.
+struct MeasuredReduction {
+  double latency_seconds = 0, bytes_per_second = 0;  // the latter as Profile::bus_bandwidth
+};
+MeasuredReduction measure_reduction(Group& group, int64_t elements);
+
+struct ProfiledRun {
+  double gradient_bytes = 0;
+  double exposed_seconds = 0, compute_seconds = 0;  // means of a step
+  int world_size = 1;
+};
+
+// A file that cannot be written is a warning: the run is done.
+void write_profile(const std::filesystem::path& path, const CostModel& costs, const MeasuredReduction& reduction,
+                   const ProfiledRun& run);
+
+double mean(const std::vector<double>& values);  // 0 of none
+// The slowest over the mean, minus 1, of the times that are times.
+double imbalance_of(const std::vector<double>& seconds);
+BalanceReport balance_report(const StepBalance& balance, const std::vector<double>& compute_seconds);
+
+}  // namespace lf

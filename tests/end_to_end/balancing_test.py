@@ -1,0 +1,161 @@
+"""Balancing changes who trains what, and nothing else: the same losses and gradients as without it."""
+import array
+import json
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+
+from tiny_job import Lfrun, metrics, write_job, write_png
+
+lfrun = Lfrun(sys.argv.pop(1))
+
+# Sums of f32 in another order. Losses are summed in f64 from f32 losses of tokens, gradients in f32.
+SUMMATION = 1e-6
+
+
+def gradients(run, step):
+    """AdamW's first moment after the first step is a tenth of the clipped gradient."""
+    data = next((pathlib.Path(run) / "ckpt").glob(f"step-{step:08}/optimizer.safetensors")).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    found = {}
+    for name, tensor in json.loads(data[8:8 + size]).items():
+        if name.endswith(".m"):
+            begin, end = tensor["data_offsets"]
+            found[name] = array.array("f", data[8 + size + begin:8 + size + end])
+    return found
+
+
+def difference(ours, theirs):
+    """Of two sets of gradients, relative to their length."""
+    assert ours.keys() == theirs.keys() and ours
+    apart = sum((a - b) ** 2 for name in ours for a, b in zip(ours[name], theirs[name]))
+    length = sum(a * a for name in ours for a in ours[name])
+    return (apart / length) ** 0.5
+
+
+class Balancing(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        layout = {"launch": {"processes": 4}, "data": {"micro_batches": 4, "max_tokens": 160}}
+        cls.job = write_job(cls.folder / "pictures", samples=120, **layout)
+        cls.videos = write_job(cls.folder / "videos", samples=4, **layout)
+        cls.write_videos(cls.folder / "videos/data", 60)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    @staticmethod
+    def write_videos(folder, samples):
+        """Every third sample is text; the others are videos of two to eight frames."""
+        for f in range(8):
+            write_png(folder / f"images/frame{f}.png", 56, 56, f)
+        with open(folder / "train.jsonl", "w", encoding="utf-8") as out:
+            for i in range(samples):
+                sample = {"id": str(i), "conversations": [
+                    {"from": "human", "value": ("<video>" if i % 3 else "") + f"What happens in {i}?"},
+                    {"from": "gpt", "value": "layers " * (1 + 7 * i % 23)}]}
+                if i % 3:
+                    sample["video"] = {"frames": [f"images/frame{f}.png" for f in range(2 * (1 + i % 4))], "fps": 2}
+                out.write(json.dumps(sample) + "\n")
+
+    def train(self, job, name, *sets):
+        run = self.folder / name
+        words = [word for item in (f"job.output={run}", *sets) for word in ("--set", item)]
+        result = lfrun(job, *words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return run
+
+    def assert_equal_steps(self, ours, theirs, steps):
+        for a, b in zip(metrics(ours)[:steps], metrics(theirs)[:steps], strict=True):
+            for key in ("loss", "grad_norm"):
+                self.assertLessEqual(abs(a[key] - b[key]), SUMMATION * abs(b[key]), f"{ours.name}, step {a['step']}: {key}")
+            for key in ("supervised_tokens", "tokens", "samples"):
+                self.assertEqual(a[key], b[key])
+
+    def assert_equal_maths(self, job, prefix):
+        one_step = ["job.steps=1", "balance.costs=stated", "checkpoint.export_model=false"]
+        plain = self.train(job, f"{prefix}_none", "balance.policy=none", *one_step)
+        self.assertFalse(metrics(plain)[0]["balance"]["planned"])
+        for policy in ("minimax", "longest_first", "karmarkar_karp"):
+            run = self.train(job, f"{prefix}_{policy}", f"balance.policy={policy}", *one_step)
+            self.assertTrue(metrics(run)[0]["balance"]["planned"], "nothing was balanced: this compares nothing")
+            self.assert_equal_steps(run, plain, 1)
+            self.assertLessEqual(difference(gradients(run, 1), gradients(plain, 1)), SUMMATION, policy)
+
+    def test_pictures_and_text_mixed_have_the_same_loss_and_gradients_with_any_policy(self):
+        self.assert_equal_maths(self.job, "pictures")
+
+    def test_videos_have_the_same_loss_and_gradients_with_any_policy(self):
+        self.assert_equal_maths(self.videos, "videos")
+
+    def test_with_learned_costs_and_a_resume_in_the_middle_every_step_stays_the_same(self):
+        # Without a learning rate the weights stay, and with them what every step must come to.
+        still = ["job.steps=10", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
+        plain = self.train(self.job, "still_none", "balance.policy=none", *still)
+        run = self.train(self.job, "still_minimax", "checkpoint.every_steps=5", "checkpoint.keep=5", *still)
+        self.assert_equal_steps(run, plain, 10)
+        shutil.rmtree(run / "ckpt/step-00000010")
+        resumed = lfrun(self.job, *[word for item in (f"job.output={run}", *still) for word in ("--set", item)])
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertIn("resumed after step 5", resumed.stderr)
+        self.assertEqual([row["step"] for row in metrics(run)], list(range(1, 11)))
+        self.assert_equal_steps(run, plain, 10)
+
+    def test_ranks_without_pictures_wait_for_nobody(self):
+        job = write_job(self.folder / "rare", samples=8, launch={"processes": 4},
+                        data={"micro_batches": 1, "max_tokens": 160, "packing": False})
+        data = self.folder / "rare/data/train.jsonl"
+        lines = [json.loads(line) for line in data.read_text().splitlines()]
+        for sample in lines[2:]:  # one sample in eight has a picture
+            sample.pop("image", None)
+            sample["conversations"][0]["value"] = "Say something"
+        data.write_text("".join(json.dumps(sample) + "\n" for sample in lines))
+        self.assertEqual(len(metrics(self.train(job, "rare_run", "job.steps=8"))), 8)
+
+    def test_costs_survive_a_resume_with_another_number_of_ranks(self):
+        sets = ["balance.policy=minimax", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
+        run = self.train(self.job, "shrinking", "job.steps=6", *sets)
+        known = json.loads((run / "profile.json").read_text())["fit"]
+        self.assertEqual((known["ranks"], known["steps"]), (4, 6))
+        self.train(self.job, "shrinking", "job.steps=9", "launch.processes=2", *sets)
+        known = json.loads((run / "profile.json").read_text())["fit"]
+        self.assertEqual((known["ranks"], known["steps"]), (2, 9))
+
+    def test_a_run_leaves_a_profile_that_the_scaling_simulator_reads(self):
+        run = self.train(self.job, "profiled", "job.steps=6", "checkpoint.export_model=false")
+        profile = json.loads((run / "profile.json").read_text())
+        for key in ("flops_per_second", "gradient_bytes", "bus_bandwidth", "latency_seconds"):
+            self.assertGreater(profile[key], 0, key)
+        result = lfrun("balance", "--scaling", "2..16", "--profile", run / "profile.json", "--json",
+                       "--model", self.folder / "pictures/config.json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for point in json.loads(result.stdout)["scaling"]:
+            self.assertGreaterEqual(point["policies"]["minimax"]["efficiency"], point["policies"]["none"]["efficiency"])
+
+    def test_imbalance_expected_and_measured_is_in_the_metrics(self):
+        run = self.train(self.job, "measured", "job.steps=3", "balance.costs=stated", "checkpoint.export_model=false")
+        for row in metrics(run):
+            balance = row["balance"]
+            self.assertLessEqual(balance["predicted_imbalance"], balance["arrival_imbalance"] + 1e-9)
+            self.assertGreaterEqual(balance["measured_imbalance"], 0)
+            self.assertGreater(balance["plan_seconds"], 0)
+
+    def test_a_setting_that_the_policy_does_not_know_is_refused_by_name(self):
+        result = lfrun(self.job, "--set", 'balance.options={speed=3}', "--set", f"job.output={self.folder / 'refused'}")
+        self.assertEqual(result.returncode, 78, result.stderr)
+        self.assertIn("balancer minimax: balance.options: unknown setting speed", result.stderr)
+
+    def test_a_fixed_reduction_has_no_balancing_and_says_so_where_both_are_wanted(self):
+        result = lfrun(self.job, "--set", "reduction.mode=fixed", "--set", "balance.policy=minimax")
+        self.assertEqual(result.returncode, 78, result.stderr)
+        self.assertIn("balance.policy must be none where reduction.mode is fixed, got minimax", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+"""Everything that docs/benchmarks/balancing.md shows, measured anew:
+
+    python3 benchmarks/balancing/publish.py BUILD > docs/benchmarks/balancing.md
+
+BUILD: a build folder with LF_BUILD_BENCHMARKS=ON and its targets lfrun, lfcore, balancing_tables, planner_time made.
+Takes about ten minutes of one core; --seeds 2 is a quick look, --no-run leaves out the training runs, which need data/gimp.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def output(*command):
+    return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
+
+
+def planner_times(build):
+    """Medians of repetitions: the machine does other things too."""
+    result = json.loads(output(build / "bin/planner_time", "--benchmark_format=json", "--benchmark_repetitions=5",
+                               "--benchmark_min_time=0.05"))
+    distributions = {"0": "D1", "1": "D4", "2": "D5"}
+    rows = {}
+    for run in result["benchmarks"]:
+        if run.get("aggregate_name") != "median":
+            continue
+        name, *sizes = run["run_name"].split("/")
+        if name == "plan":
+            name, sizes = sizes[0], sizes[1:]
+        ranks, per_rank, which = (size.split(":")[-1] for size in sizes)
+        key = (int(ranks), int(ranks) * int(per_rank), distributions[which])
+        rows.setdefault(key, {})[name] = run["cpu_time"]
+    names = ["minimax", "whole", "skip_check", "longest_first", "karmarkar_karp", "published_lpt"]
+    shown = {"whole": "minimax with checks, certificate, hash", "skip_check": "check whether to plan",
+             "published_lpt": "published_lpt (C++)"}
+    return table(["ranks", "samples", "distribution"] + [shown.get(name, name) for name in names],
+                 [[*key, *(f"{times[name]:.2f}" if name in times else "" for name in names)]
+                  for key, times in sorted(rows.items())])
+
+
+def scaling(build, distribution, plot=None):
+    words = ["balance", "--scaling", "8..4096", "--synthetic", distribution, "--micro-batches", "4", "--cap", "1.05",
+             "--policy", "none,longest_first,minimax"]
+    if plot:
+        output(build / "bin/lfrun", *words, "--plot", plot)
+    points = json.loads(output(build / "bin/lfrun", *words, "--json"))["scaling"]
+    rows = []
+    for point in points:
+        cells = [point["ranks"]]
+        for policy in ("none", "longest_first", "minimax"):
+            cells += [f"{point['policies'][policy]['step_seconds']:.3f}", f"{100 * point['policies'][policy]['efficiency']:.1f}%"]
+        cells.append(f"{point['policies']['minimax']['tokens_per_second_per_rank']:.0f}")
+        assert point["policies"]["minimax"]["efficiency"] >= point["policies"]["none"]["efficiency"], point
+        rows.append(cells)
+    return table(["ranks", "none: step s", "efficiency", "longest_first: step s", "efficiency", "minimax: step s",
+                  "efficiency", "tokens/s/rank"], rows)
+
+
+def real_runs(build, steps):
+    """The quick start's job on 2 and 4 processes, policies in turn; the first steps, which warm up, are left out."""
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for processes, policy in [(2, "none"), (2, "minimax"), (2, "none"), (2, "minimax"), (4, "none"), (4, "minimax")]:
+            run = pathlib.Path(scratch) / f"{processes}_{policy}_{len(rows)}"
+            sets = [f"job.output={run}", f"job.steps={steps}", f"launch.processes={processes}", "launch.threads=1",
+                    "data.micro_batches=2", f"balance.policy={policy}", "checkpoint.export_model=false",
+                    "checkpoint.every_steps=0", "metrics.tensorboard=false"]
+            subprocess.run([str(build / "bin/lfrun"), "configs/quickstart.toml", *(w for s in sets for w in ("--set", s))],
+                           check=True, stderr=subprocess.DEVNULL, cwd=ROOT)
+            steps_of = [json.loads(line) for line in open(run / "metrics.jsonl", encoding="utf-8")][12:]
+            mean = lambda values: statistics.fmean(values)
+            balance = [row["balance"] for row in steps_of]
+            rows.append([processes, policy, f"{statistics.median(row['step_seconds'] for row in steps_of):.3f}",
+                         f"{mean([row['step_seconds'] for row in steps_of]):.3f}",
+                         f"{100 * mean([b['planned'] for b in balance]):.0f}%",
+                         f"{100 * mean([b['arrival_imbalance'] for b in balance]):.1f}%",
+                         f"{100 * mean([b['predicted_imbalance'] for b in balance]):.1f}%",
+                         f"{100 * mean([b['measured_imbalance'] for b in balance]):.1f}%",
+                         f"{100 * sum(row['data_wait_seconds'] for row in steps_of) / sum(row['step_seconds'] for row in steps_of):.2f}%",
+                         f"{1e3 * mean([b['plan_seconds'] for b in balance]):.2f}"])
+    return table(["processes", "policy", "step s, median", "step s, mean", "steps planned", "imbalance on arrival",
+                  "as dealt", "measured", "waited for planning and loading", "plan ms, ahead"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--seeds", default="10")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--no-run", action="store_true")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    tables = output(build / "bin/balancing_tables", "--plugins", build / "plugins", "--plugins", build / "benchmark_plugins",
+                    "--seeds", options.seeds)
+    plot = ROOT / "docs/images/balancing_scaling.svg"
+    parts = [(HERE / "preface.md").read_text(encoding="utf-8"), tables,
+             "\n### Q3: milliseconds of one thread for a whole step of 4 micro-batches\n", planner_times(build),
+             "\n### Scaling: a model of 8B, D1, 4 micro-batches\n",
+             "![Efficiency against ranks](../images/balancing_scaling.svg)\n", scaling(build, "D1", plot),
+             "\n### Scaling: the same model on D5, the stress\n", scaling(build, "D5")]
+    if not options.no_run:
+        parts += ["\n### A real run: the manual, one thread a process\n", real_runs(build, options.steps)]
+    sys.stdout.write("\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

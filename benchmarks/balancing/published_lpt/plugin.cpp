@@ -7,6 +7,7 @@
 #include "lf/plugin_sdk/plugin.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -85,15 +86,22 @@ class PublishedLpt {
       std::fill(used_.begin(), used_.end(), 0);
       std::vector<int64_t> keys;
       for (const uint32_t i : samples_) keys.push_back(problem_.cost[i]);
+      std::set<std::pair<int64_t, int32_t>> by_load;  // so that tables of a thousand ranks take minutes, not hours
+      for (int32_t r = 0; r < problem_.replicas; ++r) by_load.emplace(load(r), r);
       for (const uint32_t j : lf::planning::heaviest_first(keys)) {
         const uint32_t i = samples_[j];
-        int32_t best = -1;
-        for (int32_t r = 0; r < problem_.replicas; ++r)
-          if (used_[r] + tokens_[i] <= most && (best < 0 || load(r) < load(best))) best = r;
-        if (best < 0) best = static_cast<int32_t>(std::ranges::min_element(used_) - used_.begin());
-        rank_[j] = best;
-        cost_[best] += problem_.cost[i];
-        used_[best] += tokens_[i];
+        auto best =
+            std::ranges::find_if(by_load, [&](const auto& at) { return used_[at.second] + tokens_[i] <= most; });
+        if (best == by_load.end()) {
+          const auto emptiest = static_cast<int32_t>(std::ranges::min_element(used_) - used_.begin());
+          best = by_load.find({load(emptiest), emptiest});
+        }
+        const int32_t rank = best->second;
+        by_load.erase(best);
+        rank_[j] = rank;
+        cost_[rank] += problem_.cost[i];
+        used_[rank] += tokens_[i];
+        by_load.emplace(load(rank), rank);
       }
     }
 

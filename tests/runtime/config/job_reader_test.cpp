@@ -126,6 +126,14 @@ TEST_F(JobReader, options_that_contradict_each_other_are_refused) {
   EXPECT_THAT(message(kMinimal, {"model.path=/m"}), HasSubstr("expected one of model.path and model.config, got both"));
 }
 
+TEST_F(JobReader, a_fixed_reduction_leaves_samples_where_they_arrive_and_contradicts_another_policy) {
+  EXPECT_EQ(load(kMinimal).balance.policy, "minimax");
+  EXPECT_EQ(load(kMinimal + "[reduction]\nmode = \"fixed\"\n").balance.policy, "none");
+  EXPECT_EQ(load(kMinimal + "[reduction]\nmode = \"fixed\"\n[balance]\npolicy = \"none\"\n").balance.policy, "none");
+  EXPECT_THAT(message(kMinimal + "[reduction]\nmode = \"fixed\"\n[balance]\npolicy = \"minimax\"\n"),
+              HasSubstr("job.toml:11:10: balance.policy must be none where reduction.mode is fixed, got minimax"));
+}
+
 TEST_F(JobReader, a_number_that_is_not_finite_is_refused_even_where_no_range_is_set) {
   EXPECT_EQ(message(kMinimal + "[optimizer]\nclip_norm = inf\n"),
             "job.toml:9:13: optimizer.clip_norm must be at least 0, got inf");

@@ -47,6 +47,16 @@ TEST(history, a_row_is_one_json_object_with_the_numbers_of_the_step) {
   EXPECT_EQ(row.at("aux").at("router \"balance\""), 0.5);
 }
 
+TEST(history, how_a_step_was_balanced_is_told_where_there_is_more_than_one_rank) {
+  auto report = a_report(3);
+  EXPECT_FALSE(json::parse(lf::json_row(report)).contains("balance"));
+  report.balance = lf::BalanceReport{.planned = true, .arrival_imbalance = 0.5, .measured_imbalance = 0.0625};
+  const json balance = json::parse(lf::json_row(report)).at("balance");
+  EXPECT_EQ(balance.at("planned"), true);
+  EXPECT_EQ(balance.at("arrival_imbalance"), 0.5);
+  EXPECT_EQ(balance.at("measured_imbalance"), 0.0625);
+}
+
 TEST(history, numbers_that_are_not_finite_are_null_because_json_has_none) {
   auto report = a_report(1);
   report.loss = std::nan("");

@@ -54,6 +54,8 @@ TEST(progress, a_line_tells_all_that_the_run_is_judged_by) {
   EXPECT_EQ(lf::progress_line(report, 151.0),
             "step 12/60  loss 2.7500  lr 1.20e-03  grad 1.25  supervised 3.1k tok/s  all 5.2k tok/s  mfu 31.4%  "
             "mem 1.2 GB  data wait 2.0%  0:06<2:31");
+  report.balance = lf::BalanceReport{.measured_imbalance = 0.042};
+  EXPECT_THAT(lf::progress_line(report, 151.0), HasSubstr("data wait 2.0%  imbalance 4.2%  0:06<2:31"));
   report.skipped = true;
   report.mfu.reset();
   EXPECT_THAT(lf::progress_line(report, std::nullopt), HasSubstr("loss 2.7500 (skipped)"));

@@ -46,7 +46,7 @@ endif()
 
 # A device, a model and a balancer that can be found, probed and loaded, and do nothing: for tests of the launcher.
 foreach(plugin "device cpu lf.device/1 LF_KIND_DEVICE" "model toy lf.model/1 LF_KIND_MODEL"
-        "balancer none lf.balancer/1 LF_KIND_BALANCER")
+        "balancer minimax lf.balancer/1 LF_KIND_BALANCER")
   separate_arguments(plugin)
   list(GET plugin 0 kind)
   list(GET plugin 1 id)

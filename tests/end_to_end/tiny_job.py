@@ -26,13 +26,16 @@ def byte_letters():
     return [letters[byte] for byte in range(256)]
 
 
+INTERNVL_MARKS = ["<img>", "</img>", "<IMG_CONTEXT>"]  # 264 to 266
+
+
 def write_tokenizer(folder):
     folder.mkdir(parents=True)
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     (folder / "tokenizer.json").write_text(json.dumps({
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": 256 + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
-                          "normalized": False, "special": True} for i, text in enumerate(SPECIAL)],
+                          "normalized": False, "special": True} for i, text in enumerate(SPECIAL + INTERNVL_MARKS)],
         "normalizer": None, "pre_tokenizer": byte_level, "post_processor": byte_level, "decoder": byte_level,
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
                   "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
@@ -61,6 +64,29 @@ MODEL = {
                       "fullatt_block_indexes": [1], "hidden_act": "silu"},
 }
 
+INTERNVL = {  # both towers' kinds of layers are in the fixtures; here 300M style with experts
+    "architectures": ["InternVLForConditionalGeneration"], "model_type": "internvl", "torch_dtype": "float32",
+    "image_token_id": 266, "image_seq_length": 4, "downsample_ratio": 0.5, "tie_word_embeddings": False,
+    "text_config": {"model_type": "qwen3_moe", "vocab_size": 272, "hidden_size": 32, "intermediate_size": 48,
+                    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+                    "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096, "num_experts": 4,
+                    "num_experts_per_tok": 2, "moe_intermediate_size": 16, "norm_topk_prob": True,
+                    "tie_word_embeddings": False},
+    "vision_config": {"model_type": "internvl_vision", "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+                      "num_attention_heads": 2, "image_size": [28, 28], "patch_size": [7, 7], "attention_bias": True},
+}
+INTERNVL_ORIGINAL = {  # InternLM2 behind a 6B-style tower
+    "architectures": ["InternVLChatModel"], "model_type": "internvl_chat", "torch_dtype": "float32", "downsample_ratio": 0.5,
+    "ps_version": "v2", "select_layer": -1, "dynamic_image_size": True, "use_thumbnail": True, "min_dynamic_patch": 1,
+    "max_dynamic_patch": 4, "force_image_size": 28,
+    "llm_config": {"model_type": "internlm2", "vocab_size": 272, "hidden_size": 32, "intermediate_size": 48,
+                   "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5,
+                   "rope_theta": 10000.0, "max_position_embeddings": 4096, "tie_word_embeddings": False, "bias": False},
+    "vision_config": {"model_type": "intern_vit_6b", "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+                      "num_attention_heads": 2, "image_size": 28, "patch_size": 7, "qk_normalization": True,
+                      "qkv_bias": False, "norm_type": "rms_norm", "layer_norm_eps": 1e-6, "initializer_factor": 0.1},
+}
+
 
 def write_data(folder, samples):
     """Two thirds with one or two pictures, the others text only; answers of very different lengths."""
@@ -82,11 +108,11 @@ def write_data(folder, samples):
             out.write(json.dumps(sample) + "\n")
 
 
-def write_job(folder, samples=40, **sections):
+def write_job(folder, samples=40, config=MODEL, **sections):
     """Makes folder/job.toml and all that it names. `sections`: tables of options over the defaults below."""
     folder = pathlib.Path(folder)
     write_tokenizer(folder / "tokenizer")
-    (folder / "config.json").write_text(json.dumps(MODEL, indent=2))
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
     write_data(folder / "data", samples)
     tables = {
         "job": {"name": "tiny", "output": str(folder / "run"), "seed": 3, "steps": 6},

@@ -29,12 +29,14 @@
 
 namespace lf::qwen_vl {
 
+using family::ImageItem;
 using family::Item;
 using family::kUnsupervised;
 using family::Message;
 using family::Rows;
 using family::Sequence;
 using family::TextItem;
+using family::VideoItem;
 using family::VisionInput;
 
 enum class ChatStyle { kQwen2, kQwen3 };

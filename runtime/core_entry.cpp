@@ -24,20 +24,22 @@ namespace {
 
 std::vector<std::string> strings(const char* const* items, uint32_t n) { return {items, items + n}; }
 
-ResolvedJob resolve(const lf_core_request& request) {
+ResolvedJob resolve(const lf_core_request& request, Problems& problems) {
   JobSource source;
   source.file = request.job_file;
-  for (const std::string& set : strings(request.sets, request.n_sets)) source.overrides.push_back({set});
-  ResolvedJob job = resolve_job(source);
+  for (uint32_t i = 0; i < request.n_sets; ++i) source.overrides.push_back({request.sets[i], request.set_origins[i]});
+  ResolvedJob job = resolve_job(source, problems);
   for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs))
     job.config.plugin_dirs.push_back(dir);
-  require_inputs(job);
+  if (job.whole) check_inputs(job, problems);
   return job;
 }
 
 TrainRequest train_request(const lf_core_request& request) {
   TrainRequest train;
-  train.job = resolve(request);
+  Problems problems;
+  train.job = resolve(request, problems);
+  problems.refuse_if_any();
   train.rank = request.rank;
   train.world_size = request.world_size;
   train.local_rank = request.local_rank;
@@ -53,9 +55,21 @@ TrainRequest train_request(const lf_core_request& request) {
   return train;
 }
 
+int train(const lf_core_request& request) {
+  const TrainRequest train = train_request(request);
+  try {
+    return run_training(train);
+  } catch (const Error& error) {
+    throw Error(error.exit(), with_origins(train.job, error.what()));
+  }
+}
+
 int check(const lf_core_request& request) {
-  const ResolvedJob job = resolve(request);
-  return run_check(job, std::max(request.world_size, job.config.launch.processes));
+  log::open({}, true, log::Level::kWarning);  // what is said for information stands in the table
+  Problems problems;
+  const ResolvedJob job = resolve(request, problems);
+  if (!job.whole) problems.refuse_if_any();
+  return run_check(job, std::max(request.world_size, job.config.launch.processes), problems);
 }
 
 int balance(const std::vector<std::string>& arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
@@ -76,7 +90,7 @@ int run(const lf_core_request& request) {
   const std::vector<std::string> arguments = strings(request.arguments, request.n_arguments);
   std::vector<std::filesystem::path> plugin_dirs;
   for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) plugin_dirs.emplace_back(dir);
-  if (command == "train") return run_training(train_request(request));
+  if (command == "train") return train(request);
   if (command == "check") return check(request);
   if (command == "parity") return run_parity(arguments, plugin_dirs);
   if (command == "export") return run_export(arguments, plugin_dirs);

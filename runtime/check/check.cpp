@@ -1,140 +1,244 @@
 #include "check/check.h"
 
 #include <cmath>
-#include <numeric>
+#include <optional>
+#include <tuple>
 
-#include <unistd.h>
-
+#include "check/findings.h"
 #include "check/memory_estimate.h"
 #include "checkpoint/checkpoint.h"
+#include "core/amount.h"
 #include "core/error.h"
-#include "data/dataset.h"
-#include "data/order.h"
 #include "load/estimate.h"
-#include "load/model_calls.h"
+#include "load/survey.h"
+#include "train/resident_memory.h"
+#include "train/saving.h"
 #include "train/session.h"
 #include "train/weights.h"
 
 namespace lf {
 namespace {
 
-constexpr uint64_t kMemorySamples = 64;     // whose packs are costed
-constexpr uint64_t kEstimateSamples = 512;  // whose features count the steps of epochs
+constexpr uint64_t kSurveySamples = 64;           // looked at, and packed to see what a micro-batch costs
+constexpr uint64_t kEstimateSamples = 512;        // whose features count the steps of epochs
+constexpr uint64_t kHashedBytes = 1'000'000'000;  // of checkpoints: half a second
 
-std::string size_text(uint64_t bytes) {
-  return bytes < 1'000'000'000 ? fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6)
-                               : fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
-}
+class Check {
+ public:
+  Check(const ResolvedJob& job, int processes, Problems& problems)
+      : job_(job), config_(job_.config), processes_(processes), problems_(problems) {}
 
-// The first micro-batches of the run, packed in order: enough to see what a heavy one costs.
-std::vector<BatchFeatures> first_batches(const JobConfig& config, const Dataset& dataset, const Model& model) {
-  const ModelCalls calls(model.api(), model.handle());
-  const Order order(dataset.size(), config.job.seed, config.data.shuffle);
-  std::vector<BatchFeatures> batches;
-  int64_t rows = 0;
-  for (uint64_t i = 0; i < std::min(kMemorySamples, dataset.size()); ++i) {
-    AtomFeatures features;
-    try {
-      const Sample sample = dataset.sample(order.at(i));
-      features = calls.features(sample, 0);
-      if (features.rows() > config.data.max_tokens) {
-        if (config.data.too_long != "cut") continue;
-        features = calls.features(sample, config.data.max_tokens);
-      }
-    } catch (const BadSample&) {
-      continue;  // training names, counts and skips it
-    }
-    if (batches.empty() || !config.data.packing || rows + features.rows() > config.data.max_tokens) {
-      batches.emplace_back(features.numbers.size());
-      rows = 0;
-    }
-    rows += features.rows();
-    for (size_t c = 0; c < features.numbers.size(); ++c)
-      batches.back()[c].insert(batches.back()[c].end(), features.numbers[c].begin(), features.numbers[c].end());
+  void run() {
+    attempt([&] {
+      find_plugins();
+      session_.emplace(config_, session_options());
+    });
+    attempt([&] { opening_.refuse_if_any(); });
+    if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze); });
+    if (has_model()) attempt([&] { WeightSource(config_, description()); });
+    if (sound({"data.path", "data.format", "data.media_root"})) attempt([&] { dataset_.emplace(config_.data); });
+    if (freezing_) print_model();
+    if (dataset_) print_data();
+    if (has_model() && dataset_) look_at_data();
+    if (has_model() && dataset_ && sound({"job.steps", "job.epochs"}) && !seen_.usable.empty()) print_steps();
+    if (freezing_ && !seen_.usable.empty()) print_memory();
+    if (sound({"job.output"})) attempt([&] { require_writable(config_.job.output); });
+    if (sound({"job.output"})) attempt([&] { print_resume(); });
+    if (freezing_ && sound({"job.output"})) attempt([&] { print_checkpoints(); });
   }
-  return batches;
-}
 
-uint64_t host_memory_bytes() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
-}
+ private:
+  bool sound(std::initializer_list<std::string_view> options) const {
+    for (const std::string_view option : options)
+      if (job_.broken.contains(option)) return false;
+    return true;
+  }
+
+  // What goes wrong is one more problem, with the place of the option that it names.
+  template <typename Body>
+  void attempt(Body&& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      problems_.add(error.exit(), with_origins(job_, error.what()));
+    }
+  }
+
+  SessionOptions session_options() {
+    SessionOptions options;
+    options.open_device = false;
+    options.problems = &opening_;
+    options.skip = job_.broken;
+    return options;
+  }
+
+  // Also the device's, which is not opened here.
+  void find_plugins() {
+    const PluginSet plugins(config_.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD});
+    for (const auto& [option, kind, id] :
+         {std::tuple("device.name", PluginKind::kDevice, config_.device.name),
+          std::tuple("model.family", PluginKind::kModel, config_.model.family),
+          std::tuple("balance.policy", PluginKind::kBalancer, config_.balance.policy)}) {
+      if (job_.broken.contains(option) || id.empty()) continue;
+      try {
+        plugins.find(kind, id);
+      } catch (const Error& error) {
+        problems_.add(error.exit(), with_origin(job_, option, error.what()));
+        job_.broken.emplace(option);
+      }
+    }
+  }
+
+  bool has_model() const { return session_ && session_->model; }
+  const Description& description() const { return session_->model->description(); }
+
+  std::vector<std::pair<size_t, int64_t>> trained_parameters() const {
+    std::vector<std::pair<size_t, int64_t>> trained;
+    for (size_t p = 0; p < description().parameters.size(); ++p)
+      if (description().parameters[p].tied_to < 0 && !freezing_->frozen[p])
+        trained.emplace_back(p, element_count(description().parameters[p]));
+    return trained;
+  }
+
+  void print_model() const {
+    int64_t trained = 0;
+    for (const auto& [p, elements] : trained_parameters()) trained += elements;
+    fmt::print("model         {}: {} parameters, {} trained, computed in {}\n", session_->model->plugin_id(),
+               count_text(description().parameter_count()), count_text(trained), config_.precision.compute);
+    for (const Component& component : description().components) {
+      int64_t own = 0;
+      for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
+        if (description().parameters[p].tied_to < 0) own += element_count(description().parameters[p]);
+      fmt::print("  {:<12}{} in {}{}\n", component.name, count_text(own), counted(component.n_units, "unit"),
+                 freezing_->all_frozen(component) ? ", frozen" : "");
+    }
+  }
+
+  void print_data() const {
+    for (const Dataset::File& file : dataset_->files())
+      fmt::print("data          {}: {}, {}\n", file.path.string(), counted(file.samples, "sample"), file.format);
+  }
+
+  void look_at_data() {
+    const ModelCalls calls(session_->model->api(), session_->model->handle());
+    attempt([&] {
+      seen_ = survey(*dataset_, calls, config_.data, kSurveySamples);
+      fmt::print("  looked at   {}: {} to {} tokens, {:.0f} on average\n", counted(seen_.looked_at, "sample"),
+                 seen_.shortest, seen_.longest, seen_.mean_rows());
+      if (seen_.bad > 0)
+        fmt::print("  warning: {} bad, which training passes over; the first: {}\n", seen_.bad, seen_.first_bad);
+      if (seen_.too_long > 0)
+        fmt::print("  warning: {} longer than data.max_tokens = {}, which training passes over\n", seen_.too_long,
+                   config_.data.max_tokens);
+      if (seen_.cut > 0)
+        fmt::print("  {} longer than data.max_tokens = {}, cut to it\n", seen_.cut, config_.data.max_tokens);
+      require_trainable(seen_, config_.data);
+      const StepSize step = step_size(seen_, *dataset_, calls, config_.data, processes_);
+      const std::string warning = step_size_warning(step, config_.data, processes_, host_memory_bytes());
+      if (!warning.empty()) fmt::print("  warning: {}\n", warning);
+    });
+  }
+
+  void print_steps() {
+    attempt([&] {
+      int64_t steps = config_.job.steps;
+      bool exact = true;
+      if (steps == 0) {
+        const StepEstimate estimate = estimated_steps();
+        steps = estimate.steps;
+        exact = estimate.exact;
+      }
+      fmt::print("steps         {}{} of at most {}: {} x {} x {}\n", exact ? "" : "about ", steps,
+                 counted(config_.data.max_tokens * config_.data.micro_batches * processes_, "token"),
+                 counted(processes_, "rank"), counted(config_.data.micro_batches, "micro-batch", "micro-batches"),
+                 config_.data.max_tokens);
+    });
+  }
+
+  StepEstimate estimated_steps() const {
+    LocalExchange alone;
+    JobConfig all_ranks = config_;  // one rank that takes everybody's micro-batches packs what they would
+    all_ranks.data.micro_batches *= processes_;
+    LoaderInputs inputs;
+    inputs.config = &all_ranks;
+    inputs.dataset = &*dataset_;
+    inputs.api = session_->model->api();
+    inputs.model = session_->model->handle();
+    inputs.exchange = &alone;
+    inputs.max_samples = std::max<uint64_t>(
+        1, static_cast<uint64_t>(std::ceil(config_.job.epochs * static_cast<double>(dataset_->size()))));
+    return estimate_steps(inputs, kEstimateSamples);
+  }
+
+  // The samples looked at, packed as the loader would: enough to see what a heavy micro-batch costs.
+  std::vector<BatchFeatures> packed() const {
+    std::vector<BatchFeatures> batches;
+    int64_t rows = 0;
+    for (const AtomFeatures& features : seen_.usable) {
+      if (batches.empty() || !config_.data.packing || rows + features.rows() > config_.data.max_tokens) {
+        batches.emplace_back(features.numbers.size());
+        rows = 0;
+      }
+      rows += features.rows();
+      for (size_t c = 0; c < features.numbers.size(); ++c)
+        batches.back()[c].insert(batches.back()[c].end(), features.numbers[c].begin(), features.numbers[c].end());
+    }
+    return batches;
+  }
+
+  void print_memory() const {
+    const std::vector<MemoryPart> parts = estimate_memory(config_, *session_->model, *freezing_, packed(), processes_);
+    uint64_t total = 0;
+    for (const MemoryPart& part : parts) total += part.bytes;
+    fmt::print("memory        {}{}\n", bytes_text(total),
+               processes_ == 1 ? "" : fmt::format(" for each of {}", counted(processes_, "rank")));
+    for (const MemoryPart& part : parts) fmt::print("  {:<28}{:>10}\n", part.name, bytes_text(part.bytes));
+    const uint64_t host = host_memory_bytes();
+    if (config_.device.name == "cpu" && static_cast<double>(total) * processes_ > static_cast<double>(host))
+      fmt::print("  warning: {} on this host, which has {}; try {}fewer processes or other hardware\n",
+                 bytes_text(total * static_cast<uint64_t>(processes_)), bytes_text(host),
+                 config_.memory.recompute == "whole" ? "" : "memory.recompute = \"whole\", ");
+  }
+
+  void print_resume() {
+    std::map<std::string, std::string> settings;
+    if (has_model() && problems_.empty()) settings = resumable_settings(config_, description());
+    fmt::print("resumes from  {}\n", resume_line(config_, settings, kHashedBytes));
+  }
+
+  void print_checkpoints() const {
+    std::vector<StateTensor> saved;
+    for (const auto& [p, elements] : trained_parameters()) {
+      const ParameterInfo& parameter = description().parameters[p];
+      saved.push_back(whole_tensor("parameters", parameter.name, DType::kF32, parameter.shape, nullptr));
+      for (const char* moment : {".m", ".v"})
+        saved.push_back(whole_tensor("optimizer", parameter.name + moment, DType::kF32, {elements}, nullptr));
+    }
+    const uint64_t bytes = checkpoint_bytes(saved) + kCheckpointMargin;
+    PosixFileSystem files;
+    const uint64_t free = files.available_bytes(config_.job.output);
+    const uint64_t needed = bytes * static_cast<uint64_t>(config_.checkpoint.keep + 1);
+    fmt::print("checkpoint    {}, {} with {} kept and one being written; {} free\n", bytes_text(bytes),
+               bytes_text(needed), config_.checkpoint.keep, bytes_text(free));
+    if (needed > free) fmt::print("  warning: there is too little room in {}\n", config_.job.output.string());
+  }
+
+  ResolvedJob job_;
+  const JobConfig& config_;
+  const int processes_;
+  Problems& problems_;
+  Problems opening_;
+  std::optional<Session> session_;
+  std::optional<Freezing> freezing_;
+  std::optional<Dataset> dataset_;
+  Survey seen_;
+};
 
 }  // namespace
 
-int run_check(const ResolvedJob& job, int processes) {
-  const JobConfig& config = job.config;
-  SessionOptions options;
-  options.open_device = false;
-  const Session session(config, options);
-  const Description& description = session.model->description();
-  const Freezing freezing = freeze(description, config.model.freeze);
-  const WeightSource source(config, description);
-  const Dataset dataset(config.data);
-
-  int64_t trained = 0;
-  std::vector<StateTensor> saved;
-  for (size_t p = 0; p < description.parameters.size(); ++p) {
-    const ParameterInfo& parameter = description.parameters[p];
-    if (parameter.tied_to >= 0 || freezing.frozen[p]) continue;
-    const int64_t elements = element_count(parameter);
-    trained += elements;
-    saved.push_back(whole_tensor("parameters", parameter.name, DType::kF32, parameter.shape, nullptr));
-    saved.push_back(whole_tensor("optimizer", parameter.name + ".m", DType::kF32, {elements}, nullptr));
-    saved.push_back(whole_tensor("optimizer", parameter.name + ".v", DType::kF32, {elements}, nullptr));
-  }
-  fmt::print("model         {}: {:.1f}M parameters, {:.1f}M trained, computed in {}\n", session.model->plugin_id(),
-             static_cast<double>(description.parameter_count()) / 1e6, static_cast<double>(trained) / 1e6,
-             config.precision.compute);
-  for (const Component& component : description.components) {
-    int64_t own = 0;
-    for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
-      if (description.parameters[p].tied_to < 0) own += element_count(description.parameters[p]);
-    fmt::print("  {:<12}{:.1f}M in {} units{}\n", component.name, static_cast<double>(own) / 1e6, component.n_units,
-               freezing.all_frozen(component) ? ", frozen" : "");
-  }
-  for (const Dataset::File& file : dataset.files())
-    fmt::print("data          {}: {} samples, {}\n", file.path.string(), file.samples, file.format);
-
-  int64_t steps = config.job.steps;
-  bool exact = true;
-  if (steps == 0) {
-    LocalExchange alone;
-    JobConfig all_ranks = config;  // one rank that takes everybody's micro-batches packs what they would
-    all_ranks.data.micro_batches *= processes;
-    LoaderInputs inputs;
-    inputs.config = &all_ranks;
-    inputs.dataset = &dataset;
-    inputs.api = session.model->api();
-    inputs.model = session.model->handle();
-    inputs.exchange = &alone;
-    inputs.max_samples = std::max<uint64_t>(
-        1, static_cast<uint64_t>(std::ceil(config.job.epochs * static_cast<double>(dataset.size()))));
-    const StepEstimate estimate = estimate_steps(inputs, kEstimateSamples);
-    steps = estimate.steps;
-    exact = estimate.exact;
-  }
-  const int64_t tokens = config.data.max_tokens * config.data.micro_batches * processes;
-  fmt::print("steps         {}{} of at most {} tokens: {} ranks x {} micro-batches x {}\n", exact ? "" : "about ",
-             steps, tokens, processes, config.data.micro_batches, config.data.max_tokens);
-
-  const std::vector<MemoryPart> parts =
-      estimate_memory(config, *session.model, freezing, first_batches(config, dataset, *session.model), processes);
-  uint64_t total = 0;
-  for (const MemoryPart& part : parts) total += part.bytes;
-  fmt::print("memory        {} for each of {} ranks\n", size_text(total), processes);
-  for (const MemoryPart& part : parts) fmt::print("  {:<28}{:>10}\n", part.name, size_text(part.bytes));
-  if (config.device.name == "cpu" && total * static_cast<uint64_t>(processes) > host_memory_bytes())
-    fmt::print("  warning: {} on this host, which has {}; try {}fewer processes or other hardware\n",
-               size_text(total * static_cast<uint64_t>(processes)), size_text(host_memory_bytes()),
-               config.memory.recompute == "whole" ? "" : "memory.recompute = \"whole\", ");
-
-  const uint64_t bytes = checkpoint_bytes(saved);
-  PosixFileSystem files;
-  const uint64_t free = files.available_bytes(config.job.output);
-  const uint64_t needed = bytes * static_cast<uint64_t>(config.checkpoint.keep + 1);
-  fmt::print("checkpoint    {}, {} with {} kept and one being written; {} free\n", size_text(bytes), size_text(needed),
-             config.checkpoint.keep, size_text(free));
-  if (needed > free) fmt::print("  warning: there is too little room in {}\n", config.job.output.string());
+int run_check(const ResolvedJob& job, int processes, Problems& problems) {
+  Check(job, processes, problems).run();
+  problems.refuse_if_any();
   fmt::print("job file is valid\n");
   return static_cast<int>(Exit::kDone);
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/run_lock.h"
@@ -39,7 +40,10 @@ struct SaveReport {
   double seconds = 0;  // writing, hidden behind training when asynchronous
 };
 
-// Bytes on disk of one checkpoint of these tensors, but for a few kilobytes: for `lfrun check`.
+// Free space asked for beside a checkpoint's tensors: small files, folders, and rounding up to blocks.
+inline constexpr uint64_t kCheckpointMargin = 1 << 20;
+
+// Bytes on disk of one checkpoint of these tensors, without the margin: for `lfrun check`.
 uint64_t checkpoint_bytes(const std::vector<StateTensor>& tensors);
 
 // Writes checkpoints. With an Exchange of several ranks, every rank owns a writer on the same folder and calls save()
@@ -114,8 +118,13 @@ struct ResumePoint {
 
 // Looks through <run>/ckpt, newest first. Throws lf::Error(kBadData) when there are checkpoints and none of them is
 // whole: starting over in silence would lose the run. A save that was cut off before it was ever published is no
-// checkpoint: it is told in `skipped`, and removed by the next save.
-ResumePoint find_resume_point(const std::filesystem::path& directory, Verify verify);
+// checkpoint: it is told in `skipped`, and removed by the next save. `next_move` ends the message.
+inline constexpr std::string_view kFreshOrRestore = "start over with --fresh, or restore one of them";
+ResumePoint find_resume_point(const std::filesystem::path& directory, Verify verify,
+                              std::string_view next_move = kFreshOrRestore);
+
+// Whether anything of that name is there, whole or not.
+bool has_checkpoints(const std::filesystem::path& directory);
 
 // ---- names --------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,15 @@ std::optional<int64_t> checkpoint_step(const fs::path& path) {
   return step;
 }
 
-ResumePoint find_resume_point(const fs::path& directory, Verify verify) {
+bool has_checkpoints(const fs::path& directory) {
+  std::error_code code;
+  fs::directory_iterator entries(directory, code);
+  return !code && std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return checkpoint_step(entry.path()).has_value();
+  });
+}
+
+ResumePoint find_resume_point(const fs::path& directory, Verify verify, std::string_view next_move) {
   ResumePoint found;
   std::error_code code;
   if (!fs::exists(directory, code)) return found;
@@ -54,10 +62,7 @@ ResumePoint find_resume_point(const fs::path& directory, Verify verify) {
   if (published.empty()) return found;
   std::string all;
   for (const std::string& reason : found.skipped) all += "\n  " + reason;
-  fail(Exit::kBadData,
-       "{}: expected a whole checkpoint to resume from, found none; start over with --fresh, or restore one of "
-       "them:{}",
-       directory.string(), all);
+  fail(Exit::kBadData, "{}: expected a whole checkpoint, found none; {}:{}", directory.string(), next_move, all);
 }
 
 }  // namespace lf

@@ -7,7 +7,7 @@
 namespace lf {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::string trainer_state_text(const TrainerState& state) {
   tree["skipped_in_a_row"] = state.skipped_in_a_row;
   tree["seed"] = state.seed;
   tree["data"] = std::move(data);
-  tree["config_hash"] = state.config_hash;
+  tree["settings"] = state.settings;
   tree["versions"] = state.versions;
   return tree.dump(1) + "\n";
 }
@@ -45,7 +45,7 @@ TrainerState parse_trainer_state(const std::string& place, const std::string& te
     data.at("bad_samples").get_to(state.position.bad_samples);
     data.at("long_samples").get_to(state.position.long_samples);
     data.at("cut_samples").get_to(state.position.cut_samples);
-    tree.at("config_hash").get_to(state.config_hash);
+    tree.at("settings").get_to(state.settings);
     tree.at("versions").get_to(state.versions);
   } catch (const nlohmann::json::exception& error) {
     fail(Exit::kBadData, "{}: {}", place, error.what());

@@ -15,7 +15,7 @@ struct TrainerState {
   int64_t skipped_in_a_row = 0;  // the last ones, for their gradients were not finite
   uint64_t seed = 0;
   DataPosition position;                        // in the data, after `step`
-  std::string config_hash;                      // of what must not change between runs; whoever resumes compares it
+  std::map<std::string, std::string> settings;  // what must not change between runs: option -> JSON, see train/saving.h
   std::map<std::string, std::string> versions;  // of lfrun and its plugins, by name
   std::string model_state;                      // bytes of lf_model_api.state_save
   std::string balance_state;                    // bytes of the policy's state

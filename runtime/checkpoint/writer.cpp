@@ -15,8 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kSlack = 1 << 20;  // for the small files, folders, and rounding up to blocks
-
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Copies every piece into memory of its own.
@@ -197,14 +195,16 @@ void CheckpointWriter::run(Job& job) noexcept {
       fs::create_directories(options_.directory, code);
       if (code) throw FileError(code.value(), "mkdir", options_.directory);
       remove_leftovers(files_, options_.directory);
-      const uint64_t needed =
-          state.total_bytes() + job.state.model_state.size() + job.state.balance_state.size() + kSlack;
+      const uint64_t bytes = state.total_bytes() + job.state.model_state.size() + job.state.balance_state.size();
+      const uint64_t needed = bytes + kCheckpointMargin;
       const uint64_t available = files_.available_bytes(options_.directory);
       if (available < needed)
         throw SaveFailed{
             SaveReport::Outcome::kNoSpace,
-            fmt::format("{}: a checkpoint needs {} bytes, {} are free; free some space", options_.directory.string(),
-                        fmt::group_digits(needed), fmt::group_digits(available))};
+            fmt::format(
+                "{}: a checkpoint of {} bytes and a margin of {} need {} bytes, but {} are free; free some space",
+                options_.directory.string(), fmt::group_digits(bytes), fmt::group_digits(kCheckpointMargin),
+                fmt::group_digits(needed), fmt::group_digits(available))};
       files_.make_directory(folder);
       state.create(files_, folder);
       return "";
@@ -264,8 +264,7 @@ void CheckpointWriter::run(Job& job) noexcept {
               report.seconds);
     if (!report.reason.empty()) log::warning("checkpoint of step {} stands, but: {}", report.step, report.reason);
   } else if (leads) {
-    log::warning("checkpoint of step {} NOT saved; older ones are kept, training goes on: {}", report.step,
-                 report.reason);
+    log::warning("checkpoint of step {} NOT saved, older ones are kept: {}", report.step, report.reason);
   }
   job.ended = true;
 }

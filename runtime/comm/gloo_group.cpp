@@ -325,6 +325,10 @@ class GlooGroup final : public Group {
 }
 
 void look_around(const std::string& name, Membership& membership) {
+  if (const RendezvousConfig& config = membership.config(); config.stop_requested && config.stop_requested()) {
+    membership.announce(fmt::format("rank {} was asked to stop while ranks were meeting", config.rank));
+    fail(Exit::kSavedRunAgain, "asked to stop while ranks were meeting; nothing has begun");
+  }
   if (membership.cancelled()) fail_to_form(name, membership, membership.cancel_reason());
   if (membership.first_word()) fail_to_form(name, membership, "a rank failed meanwhile");
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,9 +28,14 @@ struct MeetingPlace {
   std::string listen_address;
 };
 
-// "unix:PATH", the launcher's store of one host, or "tcp:HOST:PORT", which one rank serves. Waits up to `timeout` for
-// the server. Throws lf::Error(kUnavailable, kConfig).
-MeetingPlace open_store(const std::string& where, bool serve, std::chrono::milliseconds timeout);
+// Asked every few hundredths of a second while something is waited for; true: give up, with lf::Error(kSavedRunAgain),
+// as nothing has begun that could be lost. Empty: never.
+using StopRequested = std::function<bool()>;
+
+// "unix:PATH", the launcher's store of one host, or "tcp:HOST:PORT", which one rank or torchrun's agent serves. Waits
+// up to `timeout` for the server. Throws lf::Error(kUnavailable, kConfig, kSavedRunAgain).
+MeetingPlace open_store(const std::string& where, bool serve, std::chrono::milliseconds timeout,
+                        const StopRequested& stop_requested = {});
 
 // Of one process: ranks as threads.
 std::shared_ptr<KeyValueStore> in_process_store();
@@ -41,8 +47,9 @@ struct TcpStoreAddress {
 };
 
 // c10d's TCPStore, for jobs on several hosts. It authenticates nobody: the address must be on a private network.
-// Waits up to `timeout` for the server. Throws lf::Error(kUnavailable).
-std::shared_ptr<KeyValueStore> open_tcp_store(const TcpStoreAddress& address, std::chrono::milliseconds timeout);
+// Waits up to `timeout` for the server. Throws lf::Error(kUnavailable, kSavedRunAgain).
+std::shared_ptr<KeyValueStore> open_tcp_store(const TcpStoreAddress& address, std::chrono::milliseconds timeout,
+                                              const StopRequested& stop_requested = {});
 
 // The address of this host as `host` sees it: what Gloo listens on. Loopback for loopback.
 std::string local_address_towards(const std::string& host, uint16_t port);

@@ -21,7 +21,8 @@ class LauncherStore final : public KeyValueStore {
 
 }  // namespace
 
-MeetingPlace open_store(const std::string& where, bool serve, std::chrono::milliseconds timeout) {
+MeetingPlace open_store(const std::string& where, bool serve, std::chrono::milliseconds timeout,
+                        const StopRequested& stop_requested) {
   constexpr std::string_view kUnix = "unix:", kTcp = "tcp:";
   if (where.starts_with(kUnix)) {
     return {std::make_shared<LauncherStore>(where.substr(kUnix.size())), "127.0.0.1"};
@@ -34,7 +35,7 @@ MeetingPlace open_store(const std::string& where, bool serve, std::chrono::milli
     const char* end = where.data() + where.size();
     const auto parsed = std::from_chars(where.data() + colon + 1, end, address.port);
     if (parsed.ec == std::errc() && parsed.ptr == end && address.port != 0) {
-      return {open_tcp_store(address, timeout), local_address_towards(address.host, address.port)};
+      return {open_tcp_store(address, timeout, stop_requested), local_address_towards(address.host, address.port)};
     }
   }
   fail(Exit::kConfig, "store {}: expected unix:PATH or tcp:HOST:PORT; check MASTER_ADDR and MASTER_PORT", where);

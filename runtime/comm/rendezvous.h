@@ -16,6 +16,7 @@ struct RendezvousConfig {
   std::string address = "127.0.0.1";  // numeric, of this host: Gloo listens there and nowhere else
   std::chrono::milliseconds form_timeout{60'000};  // until all ranks have come to a group
   std::chrono::milliseconds timeout{600'000};      // of one collective: the longest a rank may be late
+  StopRequested stop_requested = {};               // while groups form; later the run itself asks
 };
 
 // One per process and generation. Groups may be made on one thread at a time and must be destroyed before it.
@@ -26,7 +27,8 @@ class Rendezvous {
   ~Rendezvous();
 
   // Forms the group `name` of all ranks; every rank calls it, for the same names in the same order. The group's own
-  // name in messages is "<generation>/<name>". Throws lf::Error(kUnavailable) when not all came, or one died meanwhile.
+  // name in messages is "<generation>/<name>". Throws lf::Error(kUnavailable) when not all came, or one died meanwhile;
+  // kSavedRunAgain when asked to stop.
   std::unique_ptr<Group> group(const std::string& name);
 
   // Ends every pending and later call of all groups with this reason. From any thread; never blocks; the first reason

@@ -1,11 +1,15 @@
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <mutex>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include <arpa/inet.h>
+#include <c10/util/Logging.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
@@ -15,6 +19,11 @@
 
 namespace lf {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLook{50};  // between two looks at the deadline and at who asks to stop
+constexpr int kLibTorchLogsNothing = 4;         // one more than FATAL: what goes wrong is said by our errors
 
 struct Resolved {
   sockaddr_storage address{};
@@ -77,6 +86,51 @@ int listen_at(const Resolved& at, const std::string& host, uint16_t port) {
   return descriptor.release();
 }
 
+// How long a server is waited for, and what is said when that was in vain.
+class Patience {
+ public:
+  Patience(const TcpStoreAddress& address, std::chrono::milliseconds limit, const StopRequested& stop_requested)
+      : address_(address), limit_(limit), deadline_(Clock::now() + limit), stop_requested_(stop_requested) {}
+
+  void look(const std::string& seen) const {
+    if (stop_requested_ && stop_requested_())
+      fail(Exit::kSavedRunAgain, "asked to stop while waiting for the store at MASTER_ADDR={} MASTER_PORT={}",
+           address_.host, address_.port);
+    if (Clock::now() > deadline_) give_up(seen);
+  }
+  [[noreturn]] void give_up(const std::string& seen) const {
+    fail(Exit::kUnavailable, "no store at MASTER_ADDR={} MASTER_PORT={} within {} s: {}; check that rank 0 runs there",
+         address_.host, address_.port, static_cast<double>(limit_.count()) / 1000, seen);
+  }
+
+ private:
+  const TcpStoreAddress& address_;
+  const std::chrono::milliseconds limit_;
+  const Clock::time_point deadline_;
+  const StopRequested& stop_requested_;
+};
+
+// One attempt, of at most kLook. Empty: somebody listens there.
+std::string try_to_connect(const Resolved& at) {
+  const Descriptor descriptor(socket(at.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) == 0) return "";
+  if (errno != EINPROGRESS) return std::strerror(errno);
+  pollfd waiting{descriptor.get(), POLLOUT, 0};
+  if (poll(&waiting, 1, static_cast<int>(kLook.count())) <= 0) return "no answer";
+  int code = 0;
+  socklen_t size = sizeof code;
+  getsockopt(descriptor.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+  return code == 0 ? "" : std::strerror(code);
+}
+
+// c10d's own attempts cannot be called off, and it writes of each that fails.
+void await_listener(const Resolved& at, const Patience& patience) {
+  for (std::string seen = try_to_connect(at); !seen.empty(); seen = try_to_connect(at)) {
+    patience.look(seen);
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
 class TcpStore final : public KeyValueStore {
  public:
   explicit TcpStore(c10::intrusive_ptr<c10d::TCPStore> store) : store_(std::move(store)) {}
@@ -116,7 +170,10 @@ class TcpStore final : public KeyValueStore {
 
 }  // namespace
 
-std::shared_ptr<KeyValueStore> open_tcp_store(const TcpStoreAddress& address, std::chrono::milliseconds timeout) {
+std::shared_ptr<KeyValueStore> open_tcp_store(const TcpStoreAddress& address, std::chrono::milliseconds timeout,
+                                              const StopRequested& stop_requested) {
+  FLAGS_caffe2_log_level = kLibTorchLogsNothing;
+  const Patience patience(address, timeout, stop_requested);
   const Resolved at = resolve(address.host, address.port);
   c10d::TCPStoreOptions options;
   options.port = address.port;
@@ -125,12 +182,26 @@ std::shared_ptr<KeyValueStore> open_tcp_store(const TcpStoreAddress& address, st
   if (address.serve) {
     options.isServer = true;
     options.masterListenFd = listen_at(at, address.host, address.port);
+  } else {
+    await_listener(at, patience);
   }
+  // On a thread of its own: what listens there need not be a store, and c10d would wait for its answer whatever happens
+  // here. Given up, it is left behind.
+  std::promise<c10::intrusive_ptr<c10d::TCPStore>> promise;
+  auto opened = promise.get_future();
+  std::thread([promise = std::move(promise), host = at.text, options]() mutable {
+    try {
+      promise.set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  while (opened.wait_for(kLook) != std::future_status::ready) patience.look("nothing there answers as a store");
   try {
-    return std::make_shared<TcpStore>(c10::make_intrusive<c10d::TCPStore>(at.text, options));
+    return std::make_shared<TcpStore>(opened.get());
   } catch (const c10::Error& error) {
-    fail(Exit::kUnavailable, "no store at MASTER_ADDR={} MASTER_PORT={} within {} ms: {}; check that rank 0 runs there",
-         address.host, address.port, timeout.count(), error.what_without_backtrace());
+    const std::string text = error.what_without_backtrace();
+    patience.give_up(text.substr(0, text.find('\n')));
   }
 }
 

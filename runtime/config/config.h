@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/job.h"
+#include "core/problems.h"
 
 namespace lf {
 
@@ -35,17 +37,33 @@ struct ResolvedJob {
   JobConfig config;
   // Where each value came from, by dotted name: "job.toml:14:3", "--set", "LF_DEVICE", "default". One entry per option.
   std::map<std::string, std::string, std::less<>> origins;
+  // Options with a mistake of their own: they hold their defaults, and nothing more is to be said about them.
+  std::set<std::string, std::less<>> broken;
+  bool whole = true;  // false: the file is no TOML, and nothing of it is here
 };
 
 // Reads and checks all of it. Throws lf::Error with one line for every mistake, "job.toml:14:3: data.max_tokenz is
 // unknown; did you mean data.max_tokens?": kConfig, or kInputMissing where the file itself cannot be read.
 ResolvedJob resolve_job(const JobSource& source);
 
+// The same for who goes on looking for further mistakes: those of the job are left in `problems`, and what they concern
+// in `broken`. Throws where the file cannot be read.
+ResolvedJob resolve_job(const JobSource& source, Problems& problems);
+
 // The same for who needs only the values; LF_DEVICE is not read (the launcher hands it on as an override).
 JobConfig load_job(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 
-// Throws lf::Error(kInputMissing) with a line for each model, tokenizer, data or media path that does not exist.
+// Adds a line for each model, tokenizer, data or media path that is not there or cannot be read (kInputMissing,
+// kPermission), and the option to `broken`.
+void check_inputs(ResolvedJob& job, Problems& problems);
+// Throws what check_inputs finds.
 void require_inputs(const ResolvedJob& job);
+
+// A message that begins with an option's name ("model.freeze: ...", "data.max_tokens: ..."), with the place that gave
+// the option its value before it: "job.toml:14:3: model.freeze: ...". Every line of it; others stay as they are.
+std::string with_origins(const ResolvedJob& job, const std::string& message);
+// The same for a message about an option that it does not begin with.
+std::string with_origin(const ResolvedJob& job, std::string_view option, const std::string& message);
 
 // The job as a TOML file with every option, its value and its origin; reading it again gives the same job.
 std::string print_config(const ResolvedJob& job);
@@ -53,6 +71,9 @@ std::string print_config(const ResolvedJob& job);
 // JSON of one option ("data.max_tokens", "model.options.window"), of a table ("data") or, by "", of everything.
 // No value where there is no such name.
 std::optional<std::string> option_json(const JobConfig& config, std::string_view dotted_name);
+
+// Of every option, dotted, in the order of the reference page.
+std::vector<std::string> option_names();
 
 // The options, for a terminal and as the reference page docs/options.md.
 std::string options_help();

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-
 namespace lf {
 namespace {
 
@@ -18,18 +16,25 @@ void check_limits(std::vector<JobProblem>& problems, std::string_view most_name,
 
 }  // namespace
 
-std::vector<JobProblem> check_job(const ResolvedJob& job, const std::set<std::string, std::less<>>& broken) {
+std::vector<JobProblem> check_job(const ResolvedJob& job) {
   const JobConfig& config = job.config;
   const auto sound = [&](std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names)
-      if (broken.contains(name)) return false;
+      if (job.broken.contains(name)) return false;
     return true;
   };
   std::vector<JobProblem> problems;
 
   if (sound({"job.steps", "job.epochs"})) {
-    if (config.job.steps == 0 && config.job.epochs == 0)
-      problems.push_back({"job.steps", "job.steps or job.epochs is required: how long to train"});
+    const auto given = [&](std::string_view name) { return job.origins.find(name)->second != "default"; };
+    if (config.job.steps == 0 && config.job.epochs == 0) {
+      if (given("job.steps"))
+        problems.push_back({"job.steps", "job.steps: expected at least 1, got 0; how long to train?"});
+      else if (given("job.epochs"))
+        problems.push_back({"job.epochs", "job.epochs: expected more than 0, got 0; how long to train?"});
+      else
+        problems.push_back({"job.steps", "job.steps or job.epochs is required: how long to train"});
+    }
     if (config.job.steps > 0 && config.job.epochs > 0)
       problems.push_back({"job.epochs", fmt::format("expected one of job.steps and job.epochs, got both ({} and {}); "
                                                     "remove one",
@@ -92,34 +97,6 @@ void fill_derived_defaults(ResolvedJob& job, const fs::path& working_directory) 
     config.balance.policy = "none";
     origin->second = "reduction.mode";
   }
-}
-
-void require_inputs(const ResolvedJob& job) {
-  std::string lines;
-  const auto require = [&](std::string_view option, const fs::path& path, bool must_be_folder, bool may_be_folder) {
-    if (path.empty()) return;
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    const char* wrong = nullptr;
-    if (!fs::exists(status))
-      wrong = "does not exist";
-    else if (must_be_folder && !fs::is_directory(status))
-      wrong = "is not a folder";
-    else if (!may_be_folder && fs::is_directory(status))
-      wrong = "is a folder; expected a file";
-    if (wrong == nullptr) return;
-    const auto origin = job.origins.find(option);
-    const bool given = origin != job.origins.end() && origin->second != "default";
-    lines += fmt::format("{}{}: {}: {} {}", lines.empty() ? "" : "\n",
-                         given ? origin->second : job.config.file.string(), option, path.string(), wrong);
-  };
-  const JobConfig& config = job.config;
-  require("model.path", config.model.path, true, true);
-  require("model.config", config.model.config, false, false);
-  if (config.model.tokenizer != config.model.path) require("model.tokenizer", config.model.tokenizer, true, true);
-  for (const fs::path& path : config.data.path) require("data.path", path, false, true);
-  require("data.media_root", config.data.media_root, true, true);
-  if (!lines.empty()) throw Error(Exit::kInputMissing, lines);
 }
 
 }  // namespace lf

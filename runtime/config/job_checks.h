@@ -1,7 +1,6 @@
 // Rules between options, and the defaults that are worked out from other options.
 #pragma once
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +14,8 @@ struct JobProblem {
   std::string text;
 };
 
-// `broken`: options with a mistake of their own, about which nothing more is said.
-std::vector<JobProblem> check_job(const ResolvedJob& job, const std::set<std::string, std::less<>>& broken);
+// Says nothing about the job's `broken` options.
+std::vector<JobProblem> check_job(const ResolvedJob& job);
 
 void fill_derived_defaults(ResolvedJob& job, const std::filesystem::path& working_directory);
 

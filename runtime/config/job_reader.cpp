@@ -84,6 +84,15 @@ bool is_folder_name(std::string_view text) {
                       [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20; });
 }
 
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(Json(text).dump());
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
 std::string rule_broken(const Option& option, const TomlNode& node) {
   const Rule& rule = option.rule;
   if (node.type == TomlNode::Type::kInteger || node.type == TomlNode::Type::kNumber) {
@@ -115,7 +124,7 @@ class Reader {
     for (const Option& option : options()) job_.origins.emplace(option.name, "default");
   }
 
-  ResolvedJob read() {
+  ResolvedJob read(Problems& problems) {
     read_file();
     for (const Override& item : source_.overrides) read_override(item);
     if (!source_.device.empty()) {
@@ -125,8 +134,8 @@ class Reader {
       where_ = origin_ = "LF_DEVICE";
       take_option(*find_option("device.name"), node);
     }
-    if (file_is_whole_) check_between_options();
-    if (!problems_.empty()) refuse();
+    if (job_.whole) check_between_options();
+    tell(problems);
     fill_derived_defaults(job_, working_directory_);
     return std::move(job_);
   }
@@ -142,7 +151,8 @@ class Reader {
   std::string text_of_file() {
     const std::string name = source_.file.string();
     const int fd = open(job_.config.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not block
-    if (fd < 0) fail(Exit::kInputMissing, "{}: cannot be read: {}", name, std::strerror(errno));
+    if (fd < 0)
+      fail(exit_of_unreadable(errno), "{}: cannot be read: {}; name the job file", name, std::strerror(errno));
     struct stat status {};
     std::string text;
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -170,7 +180,7 @@ class Reader {
     in_file_ = true;
     const TomlDocument document = parse_toml(text_of_file());
     for (const TomlProblem& problem : document.problems) problem_at(problem.at, problem.text);
-    file_is_whole_ = document.complete;
+    job_.whole = document.complete;
     if (document.complete) take_table(document.root, "");
     in_file_ = false;
     base_ = working_directory_;
@@ -179,6 +189,10 @@ class Reader {
   void read_override(const Override& item) {
     where_ = fmt::format("{} {}", item.origin, item.text);
     origin_ = item.origin;
+    if (!is_utf8(item.text)) {
+      problem_at({}, "expected UTF-8; paths of other bytes cannot be recorded, rename them");
+      return;
+    }
     const size_t equals = item.text.find('=');
     if (equals == std::string::npos || equals == 0) {
       problem_at({}, "expected table.key=value");
@@ -255,15 +269,21 @@ class Reader {
     for (char& c : shown_name)
       if (static_cast<unsigned char>(c) < 0x20) c = '?';
     if (problems_.size() > kMostLines) return fmt::format("{} is unknown", shown_name);  // nobody will read it
+    if (const auto& tables = option_tables(); std::find(tables.begin(), tables.end(), name) != tables.end())
+      return fmt::format("{} is a table, not an option; it has {}", shown_name, fmt::join(keys_of(name), ", "));
     if (const auto meant = nearest(name, known))
       return fmt::format("{} is unknown; did you mean {}?", shown_name, *meant);
     const std::string_view table = name.substr(0, std::min(name.rfind('.'), name.size()));
-    std::vector<std::string_view> keys;
-    if (table != name)
-      for (const Option& option : options())
-        if (option.table() == table) keys.push_back(option.key());
+    const std::vector<std::string_view> keys = table == name ? std::vector<std::string_view>{} : keys_of(table);
     if (!keys.empty()) return fmt::format("{} is unknown; [{}] has {}", shown_name, table, fmt::join(keys, ", "));
     return fmt::format("{} is unknown; the tables are {}", shown_name, fmt::join(option_tables(), ", "));
+  }
+
+  static std::vector<std::string_view> keys_of(std::string_view table) {
+    std::vector<std::string_view> keys;
+    for (const Option& option : options())
+      if (option.table() == table) keys.push_back(option.key());
+    return keys;
   }
 
   void take_option(const Option& option, const TomlNode& node) {
@@ -271,7 +291,7 @@ class Reader {
       option.set(job_.config, checked(option, node));
       job_.origins.find(option.name)->second = origin_at(node.at);
     } catch (const std::invalid_argument& wrong) {
-      broken_.emplace(option.name);
+      job_.broken.emplace(option.name);
       problem_at(node.at, wrong.what());
     }
   }
@@ -291,6 +311,7 @@ class Reader {
       option.set(job_.config, whole);
       job_.origins.find(option.name)->second = origin_at(node.at);
     } catch (const std::invalid_argument& wrong) {
+      job_.broken.emplace(option.name);
       problem_at(node.at, wrong.what());
     }
   }
@@ -370,10 +391,11 @@ class Reader {
   }
 
   void check_between_options() {
-    for (const JobProblem& problem : check_job(job_, broken_)) {
+    for (const JobProblem& problem : check_job(job_)) {
       const std::string& origin = job_.origins.find(problem.option)->second;
       const bool given = origin != "default";
       problems_.push_back({given ? origin : source_.file.string(), {}, 1, problem.text});
+      job_.broken.emplace(problem.option);
     }
   }
 
@@ -386,28 +408,24 @@ class Reader {
     problems_.push_back({where_, in_file_ ? at : Place{}, in_file_ ? 0u : 1u, std::move(text)});
   }
 
-  [[noreturn]] void refuse() {
+  void tell(Problems& problems) {
     std::stable_sort(problems_.begin(), problems_.end(), [](const Problem& a, const Problem& b) {
       return std::tuple(a.order, a.at.line, a.at.column) < std::tuple(b.order, b.at.line, b.at.column);
     });
-    std::string lines;
     for (size_t i = 0; i < std::min(problems_.size(), kMostLines); ++i) {
       const Problem& problem = problems_[i];
-      lines += i == 0 ? "" : "\n";
-      lines += problem.at.line == 0
-                   ? fmt::format("{}: {}", problem.where, problem.text)
-                   : fmt::format("{}:{}:{}: {}", problem.where, problem.at.line, problem.at.column, problem.text);
+      problems.add(Exit::kConfig, problem.at.line == 0 ? fmt::format("{}: {}", problem.where, problem.text)
+                                                       : fmt::format("{}:{}:{}: {}", problem.where, problem.at.line,
+                                                                     problem.at.column, problem.text));
     }
-    if (problems_.size() > kMostLines) lines += fmt::format("\nand {} more", problems_.size() - kMostLines);
-    throw Error(Exit::kConfig, lines);
+    if (problems_.size() > kMostLines)
+      problems.add(Exit::kConfig, fmt::format("and {} more", problems_.size() - kMostLines));
   }
 
   const JobSource& source_;
   const fs::path working_directory_;
   ResolvedJob job_;
   std::vector<Problem> problems_;
-  std::set<std::string, std::less<>> broken_;
-  bool file_is_whole_ = false;
   // Of the source being read: what messages call it, what relative paths start at, what --print-config calls it.
   std::string where_;
   fs::path base_;
@@ -417,8 +435,16 @@ class Reader {
 
 }  // namespace
 
+ResolvedJob resolve_job(const JobSource& source, Problems& problems) {
+  return Reader(source, source.working_directory.empty() ? fs::current_path() : source.working_directory)
+      .read(problems);
+}
+
 ResolvedJob resolve_job(const JobSource& source) {
-  return Reader(source, source.working_directory.empty() ? fs::current_path() : source.working_directory).read();
+  Problems problems;
+  ResolvedJob job = resolve_job(source, problems);
+  problems.refuse_if_any();
+  return job;
 }
 
 JobConfig load_job(const fs::path& file, const std::vector<std::string>& sets) {

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config/config.h"
+
 namespace lf {
 namespace {
 
@@ -335,6 +337,12 @@ std::string rule_text(const Option& option) {
                        rule.below_most ? ')' : ']');
   if (has_least) return fmt::format("{} {:.15g}", rule.above_least ? "above" : "at least", rule.least);
   return "";
+}
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const Option& option : options()) names.emplace_back(option.name);
+  return names;
 }
 
 }  // namespace lf

@@ -49,8 +49,11 @@ std::string options_page() {
       "of\n"
       "them in one pass, with file, line and column. `--set table.key=value` takes the same keys and TOML values, with "
       "the\n"
-      "same checks, and wins over the file. `lfrun --print-config job.toml` prints every value with where it came "
-      "from.\n\n"
+      "same checks, and wins over the file; text and paths may be given without quotes (`--set model.path=../qwen`), "
+      "and a\n"
+      "shell's own quotes are not TOML's (`--set 'model.freeze=[\"visual\"]'`). `lfrun --print-config job.toml` prints "
+      "every\n"
+      "value with where it came from.\n\n"
       "Relative `model.*` and `data.*` paths of the file start at the folder of the job file; those given by `--set`, "
       "and\n"
       "`job.output` in either place, start at the current directory.\n";

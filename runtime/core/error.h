@@ -1,6 +1,7 @@
 // Errors of the whole runtime: thrown as lf::Error, caught at the C ABI and in main, nowhere else but to add context.
 #pragma once
 
+#include <cerrno>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -24,6 +25,22 @@ enum class Exit : int {
   kPermission = 77,
   kConfig = 78,  // job file or plugin refused
 };
+
+// Of an input that cannot be opened or read, by its errno: kPermission, kInputMissing, or kIo.
+inline Exit exit_of_unreadable(int code) {
+  switch (code) {
+    case EACCES:
+    case EPERM:
+      return Exit::kPermission;
+    case EIO:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return Exit::kIo;
+    default:
+      return Exit::kInputMissing;
+  }
+}
 
 // A message names the place, what was expected, what came, and the next move.
 class Error : public std::runtime_error {

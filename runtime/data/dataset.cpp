@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/amount.h"
 #include "core/log.h"
 #include "data/conversation.h"
 #include "data/line_index.h"
@@ -122,7 +123,7 @@ struct Dataset::State {
       }
     }
     if (first.back() == 0) fail(Exit::kBadData, "{}: no sample in it; check data.path", paths.front().string());
-    fail(Exit::kBadData, "data.path: none of {} samples is good; the first: {}", first.back(), first_reason);
+    fail(Exit::kBadData, "data.path: none of {} is good; the first: {}", counted(first.back(), "sample"), first_reason);
   }
 };
 
@@ -143,8 +144,8 @@ Dataset::Dataset(const DataSection& options) : state_(std::make_unique<State>())
                              : (options.format == "sharegpt" ? SourceFormat::kShareGpt : SourceFormat::kMessages);
     state.first.push_back(state.first.back() + source.lines.size());
     state.files.push_back({full, source.lines.size(), std::string(to_string(source.format)), detected});
-    log::info("data: {}: {} samples, format {}{}", full.string(), source.lines.size(), to_string(source.format),
-              detected ? " (detected)" : "");
+    log::info("data: {}: {}, format {}{}", full.string(), counted(source.lines.size(), "sample"),
+              to_string(source.format), detected ? " (detected)" : "");
     state.sources.push_back(std::move(source));
   }
   state.expect_one_good(paths);

@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 
 #include "config/nearest.h"
+#include "core/amount.h"
 #include "core/error.h"
 
 namespace lf {
@@ -51,9 +52,9 @@ class Taken {
 
   void count(const std::vector<std::string>& words, size_t least, size_t most, const char* expected) const {
     if (words.size() >= least && words.size() <= most) return;
-    misuse(
-        fmt::format("{} takes {}, got {}", command_, expected,
-                    words.empty() ? "nothing" : fmt::format("{} words (the last is {})", words.size(), words.back())));
+    misuse(fmt::format(
+        "{} takes {}, got {}", command_, expected,
+        words.empty() ? "nothing" : fmt::format("{} (the last is {})", counted(words.size(), "word"), words.back())));
   }
 
  private:
@@ -81,6 +82,16 @@ void require_known(const po::parsed_options& parsed) {
     const auto meant = nearest(name, {"plugin-dir", "set", "fresh", "print-config", "help", "version", "markdown"});
     misuse(fmt::format("option {} is unknown{}", given, meant ? fmt::format("; did you mean --{}?", *meant) : ""));
   }
+}
+
+// A word that is no file, but nearly a command, is not taken for a job file.
+void require_no_command(const std::string& word) {
+  std::error_code ignored;
+  if (word.find_first_of("./") != std::string::npos || std::filesystem::exists(word, ignored)) return;
+  const auto meant = nearest(word, {"check", "plugins", "options", "balance", "parity", "export"});
+  if (meant) misuse(fmt::format("{} is neither a job file nor a command; did you mean {}?", word, *meant));
+  for (const char* command : {"help", "version"})
+    if (word == command) misuse(fmt::format("{} is neither a job file nor a command; did you mean --{}?", word, word));
 }
 
 std::optional<Command> command_with_own_options(const std::string& word) {
@@ -164,8 +175,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     taken.count(line.words, 0, 0, "no further word");
     line.command = Command::kOptions;
   } else {
+    require_no_command(first);
     const bool print = values["print-config"].as<bool>();
-    const Taken taken(values, "a job file");
+    const Taken taken(values, "training");
     taken.only({"set", "processes", "fresh", "print-config"});
     taken.count(line.words, 1, 1, "one job file");
     line.command = print ? Command::kPrintConfig : Command::kTrain;

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 #define LF_CORE_ENTRY_NAME "lf_core_run"
-#define LF_CORE_VERSION 1 /* launcher and core are built together; another number is refused */
+#define LF_CORE_VERSION 2 /* launcher and core are built together; another number is refused */
 
 enum {
   LF_CORE_FRESH = 1,         /* start over: rank 0 chooses fresh_output() and tells the others. Only set where this
@@ -26,11 +26,12 @@ enum {
 
 /* Everything is borrowed until lf_core_run returns. Strings are UTF-8 with a NUL; never null unless said. */
 typedef struct lf_core_request {
-  uint32_t version;        /* LF_CORE_VERSION */
-  uint32_t flags;          /* LF_CORE_... */
-  const char* command;     /* "train", "check", "parity", "export", "balance" */
-  const char* job_file;    /* train and check: absolute path; else null */
-  const char* const* sets; /* "table.key=value", in order, for lf::load_job; LF_DEVICE and -n are among them */
+  uint32_t version;               /* LF_CORE_VERSION */
+  uint32_t flags;                 /* LF_CORE_... */
+  const char* command;            /* "train", "check", "parity", "export", "balance" */
+  const char* job_file;           /* train and check: absolute path; else null */
+  const char* const* sets;        /* "table.key=value", in order, for lf::load_job; LF_DEVICE and -n are among them */
+  const char* const* set_origins; /* of each: what messages call it, "--set", "-n", "LF_DEVICE" */
   uint32_t n_sets;
   uint32_t n_plugin_dirs;
   const char* const* plugin_dirs; /* absolute */

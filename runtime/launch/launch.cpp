@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include "core/error.h"
 #include "launch/command_line.h"
 #include "launch/core_library.h"
+#include "launch/final_status.h"
 #include "launch/plugin_commands.h"
 #include "launch/stop_signals.h"
 #include "launch/threads.h"
@@ -47,7 +50,7 @@ class Request {
   }
 
   std::string job_file, store;
-  std::vector<std::string> sets, arguments;
+  std::vector<std::string> sets, set_origins, arguments;
   lf_core_request request{};  // numbers and flags; run() fills in the pointers
 
   int run(CoreRun core) {
@@ -61,6 +64,8 @@ class Request {
       return pointers.data();
     };
     request.sets = point(sets, set_pointers_, request.n_sets);
+    uint32_t n_origins = 0;  // as many as sets
+    request.set_origins = point(set_origins, origin_pointers_, n_origins);
     request.plugin_dirs = point(plugin_dirs_, dir_pointers_, request.n_plugin_dirs);
     request.arguments = point(arguments, argument_pointers_, request.n_arguments);
     return core(&request);
@@ -69,7 +74,7 @@ class Request {
  private:
   std::string command_;
   std::vector<std::string> plugin_dirs_;
-  std::vector<const char*> set_pointers_, dir_pointers_, argument_pointers_;
+  std::vector<const char*> set_pointers_, origin_pointers_, dir_pointers_, argument_pointers_;
 };
 
 std::string toml_text(const std::string& text) { return nlohmann::json(text).dump(); }
@@ -77,45 +82,44 @@ std::string toml_text(const std::string& text) { return nlohmann::json(text).dum
 // A command line with a job file, resolved: the core resolves it again from `sets`.
 struct Job {
   ResolvedJob resolved;
-  std::vector<std::string> sets;
+  std::vector<std::string> sets, set_origins;
 };
 
-Job read_job(const CommandLine& line, const Environment& environment, bool starts_workers) {
+Job read_job(const CommandLine& line, const Environment& environment, bool starts_workers, Problems& problems) {
   Job job;
   JobSource source{.file = line.job_file};
   for (const std::string& set : line.sets) source.overrides.push_back({set});
   if (line.processes) source.overrides.push_back({fmt::format("launch.processes={}", *line.processes), "-n"});
   if (const auto device = environment.find("LF_DEVICE"); device != environment.end()) source.device = device->second;
-  job.resolved = resolve_job(source);
-  if (line.fresh && starts_workers) {  // one worker of many leaves the choice to the core, which all of them ask
+  job.resolved = resolve_job(source, problems);
+  if (line.fresh && starts_workers &&
+      problems.empty()) {  // one worker of many leaves the choice to the core, which all of them ask
     const fs::path output = fresh_output(job.resolved.config.job.output);
     source.overrides.push_back({"job.output=" + toml_text(output.string()), "--fresh"});
     job.resolved = resolve_job(source);
   }
-  for (const Override& item : source.overrides) job.sets.push_back(item.text);
-  if (!source.device.empty()) job.sets.push_back("device.name=" + toml_text(source.device));
+  if (!source.device.empty()) source.overrides.push_back({"device.name=" + toml_text(source.device), "LF_DEVICE"});
+  for (const Override& item : source.overrides) {
+    job.sets.push_back(item.text);
+    job.set_origins.push_back(item.origin);
+  }
   return job;
 }
 
-// The plugins a job names, by kind.
-std::vector<std::pair<PluginKind, std::string>> plugins_of(const JobConfig& config) {
-  return {{PluginKind::kDevice, config.device.name},
-          {PluginKind::kModel, config.model.family},
-          {PluginKind::kBalancer, config.balance.policy}};
-}
-
-// All refusals in one pass, like mistakes in the job file.
+// Calls check(kind, id) for the plugins that a job names; refusals are problems of the option.
 template <typename Check>
-void for_plugins_of(const JobConfig& config, Check&& check) {
-  std::string lines;
-  for (const auto& [kind, id] : plugins_of(config)) {
+void for_plugins_of(const ResolvedJob& job, Problems& problems, Check&& check) {
+  const JobConfig& config = job.config;
+  for (const auto& [option, kind, id] : {std::tuple("device.name", PluginKind::kDevice, config.device.name),
+                                         std::tuple("model.family", PluginKind::kModel, config.model.family),
+                                         std::tuple("balance.policy", PluginKind::kBalancer, config.balance.policy)}) {
+    if (job.broken.contains(option) || id.empty()) continue;
     try {
       check(kind, id);
     } catch (const Error& error) {
-      lines += (lines.empty() ? "" : "\n") + std::string(error.what());
+      problems.add(error.exit(), with_origin(job, option, error.what()));
     }
   }
-  if (!lines.empty()) throw Error(Exit::kConfig, lines);
 }
 
 void make_log_folder(const fs::path& folder) {
@@ -161,8 +165,15 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   const int processes = config.launch.processes;
   request.request.threads = set_threads(config, processes, environment);
   const CoreRun core = open_core(executable_path());
-  for_plugins_of(config, [&](PluginKind kind, const std::string& id) { plugins.verify(kind, id); });
-  WorkerPlan plan{.processes = processes, .log_folder = config.job.output / "log", .tell = remark};
+  Problems problems;
+  for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) { plugins.verify(kind, id); });
+  problems.refuse_if_any();
+  WorkerPlan plan{.processes = processes,
+                  .log_folder = config.job.output / "log",
+                  .tell = remark,
+                  .on_failure = [&config](const WorkerPlan::Failure& failure) {
+                    write_final_status(config.job.output, failure.leader, failure.state, failure.not_the_leaders);
+                  }};
   make_log_folder(plan.log_folder);
   return run_workers(plan, [&](int rank, const std::string& store) {
     set_number("RANK", rank);
@@ -184,21 +195,28 @@ int run_job(const CommandLine& line, const Environment& environment) {
     fail(Exit::kUsage,
          "-n starts workers, but the environment says that this is worker {} of {}; leave one of them out", place->rank,
          place->world_size);
-  const Job job = read_job(line, environment, training && !place);
+  Problems problems;
+  Job job = read_job(line, environment, training && !place, problems);
   if (line.command == Command::kPrintConfig) {
+    problems.refuse_if_any();
     print(print_config(job.resolved));
     return 0;
   }
-  require_inputs(job.resolved);
   const std::vector<fs::path> dirs = plugin_dirs(line);
-  const PluginSet plugins(dirs, plugin_host());
-  for_plugins_of(job.resolved.config, [&](PluginKind kind, const std::string& id) { plugins.find(kind, id); });
-
   Request request(training ? "train" : "check", dirs);
   request.job_file = job.resolved.config.file.string();
   request.sets = job.sets;
-  if (place) return train_as_one_worker(job, line, *place, request, environment);
-  if (training) return train_from_here(job, request, plugins, environment);
+  request.set_origins = job.set_origins;
+  if (training) {
+    if (job.resolved.whole) check_inputs(job.resolved, problems);
+    std::optional<PluginSet> plugins;
+    if (problems.attempt([&] { plugins.emplace(dirs, plugin_host()); }))
+      for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) { plugins->find(kind, id); });
+    problems.refuse_if_any();
+    return place ? train_as_one_worker(job, line, *place, request, environment)
+                 : train_from_here(job, request, *plugins, environment);
+  }
+  if (!job.resolved.whole) problems.refuse_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
   request.request.threads = set_threads(job.resolved.config, processes, environment);
   request.request.world_size = request.request.local_world_size = processes;

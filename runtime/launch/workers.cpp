@@ -203,6 +203,7 @@ class Watch {
   int result() {
     if (stopped_at_once_ != 0) {
       plan_.tell("stopped without saving; the same command goes on from the last checkpoint");
+      failed("stopped without saving", false);
       return 128 + stopped_at_once_;
     }
     if (const auto rank = first_to_die()) {
@@ -231,6 +232,10 @@ class Watch {
     return first;
   }
 
+  void failed(const std::string& state, bool not_the_leaders) const {
+    if (plan_.on_failure) plan_.on_failure({workers_[0].pid, not_the_leaders, state});
+  }
+
   void tell_death(size_t rank) {
     constexpr size_t kLines = 20;
     const Worker& worker = workers_[rank];
@@ -239,6 +244,7 @@ class Watch {
                                 : fmt::format("ended with exit code {}", WEXITSTATUS(worker.status));
     if (by_signal && WTERMSIG(worker.status) == SIGKILL) how += " (if nobody did that: was the host out of memory?)";
     plan_.tell(fmt::format("rank {} of {} (process {}) {}; the job stops", rank, workers_.size(), worker.pid, how));
+    failed(fmt::format("failed: rank {} of {} {}", rank, workers_.size(), how), rank > 0);
     const int number = static_cast<int>(rank);
     // What rank 0 had to say is on the terminal already, unless a signal cut it short.
     if (rank > 0 || by_signal) show(log_file(plan_.log_folder, number), worker.log_bytes, kLines);

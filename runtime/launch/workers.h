@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <sys/types.h>
+
 namespace lf {
 
 struct WorkerPlan {
@@ -14,6 +16,13 @@ struct WorkerPlan {
   std::filesystem::path log_folder;  // exists
   // Where lines for the person in front go.
   std::function<void(std::string_view)> tell;
+  // What became of the job where it did not end by itself. Empty: nobody asks.
+  struct Failure {
+    pid_t leader = -1;             // the process that was rank 0
+    bool not_the_leaders = false;  // another rank was the first to die
+    std::string state;             // "failed: rank 1 of 2 was killed by SIGKILL"
+  };
+  std::function<void(const Failure&)> on_failure;
   // After a worker died: how long the others may take to end by themselves, so that the one that died first is told
   // from those that it took along.
   std::chrono::milliseconds settle{1000};

@@ -18,6 +18,7 @@ struct Dropped {
 struct Assembled {
   MicroBatch micro_batch;  // of what could be decoded; perhaps of nothing
   std::vector<Dropped> dropped;
+  bool left_out = false;  // not made: the rank was asked to stop
 };
 
 // samples: indices into `all`, in the order of the micro-batch. Reads, decodes and collates; a sample found bad now is

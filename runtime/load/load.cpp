@@ -90,7 +90,7 @@ struct Loader::State {
         workers(std::max(1, inputs.config->data.workers)),
         stream({*inputs.dataset, model, inputs.config->data,
                 Order(inputs.dataset->size(), inputs.config->job.seed, inputs.config->data.shuffle), *inputs.exchange,
-                workers},
+                workers, inputs.stop_requested},
                inputs.position.samples_seen, inputs.max_samples),
         rules(rules_of(inputs)),
         dealer(inputs, model, inputs.exchange->size(), deal_lag(inputs)),
@@ -126,8 +126,11 @@ struct Loader::State {
         if (more && under_way.size() < ahead) continue;
         Outcome outcome = finish(under_way.front());
         under_way.pop_front();
-        const bool failed = outcome.error != nullptr;
-        if (!hand_over(std::move(outcome)) || failed) break;
+        if (outcome.error || outcome.work.stopped) {
+          end = std::move(outcome);
+          break;
+        }
+        if (!hand_over(std::move(outcome))) break;
       }
     } catch (...) {
       end.error = std::current_exception();
@@ -135,7 +138,8 @@ struct Loader::State {
     for (StepUnderWay& step : under_way)
       for (auto& micro_batch : step.micro_batches)
         if (micro_batch.valid()) micro_batch.wait();  // they use what is about to go
-    if (!end.error) end.error = std::make_exception_ptr(Error(Exit::kBug, "loader: asked for a step past the last"));
+    if (!end.error && !end.work.stopped)
+      end.error = std::make_exception_ptr(Error(Exit::kBug, "loader: asked for a step past the last"));
     hand_over(std::move(end));
   }
 
@@ -143,6 +147,10 @@ struct Loader::State {
   bool begin(std::deque<StepUnderWay>& under_way, Outcome& end) {
     StepUnderWay out{
         .step = next_step++, .packed = pack_step(stream, rules, planned), .micro_batches = {}, .balance = {}};
+    if (out.packed.stopped) {
+      end.work.stopped = true;
+      return false;
+    }
     stream.expect(out.packed.after.samples_seen - planned.samples_seen);
     planned = out.packed.after;
     if (out.packed.stop) {
@@ -157,12 +165,14 @@ struct Loader::State {
     const auto all = std::make_shared<const std::vector<JudgedSample>>(out.packed.samples);
     for (std::vector<uint32_t>& of_one : samples)
       out.micro_batches.push_back(workers.submit(false, [this, all, of_one = std::move(of_one)] {
-        if (stopping) return Assembled{};
+        if (stopping || asked_to_stop()) return Assembled{.micro_batch = {}, .dropped = {}, .left_out = true};
         return assemble(*inputs.dataset, model, *all, of_one, inputs.config->data.max_tokens);
       }));
     under_way.push_back(std::move(out));
     return !under_way.back().packed.last;
   }
+
+  bool asked_to_stop() const { return inputs.stop_requested && inputs.stop_requested(); }
 
   static std::vector<SkippedSample> skipped_by(const StepUnderWay& step) {
     std::vector<SkippedSample> out;
@@ -177,9 +187,15 @@ struct Loader::State {
     for (auto& micro_batch : step.micro_batches) micro_batch.wait();
     const std::vector<std::string> told_by_rank = gather_or_fail(*inputs.exchange, {"step", step.step}, [&] {
       WireWriter mine;
-      mine.put(step.balance.plan_hash);
+      bool left_out = false;
+      std::vector<Assembled> all;
       for (auto& micro_batch : step.micro_batches) {
-        Assembled made = micro_batch.get();
+        all.push_back(micro_batch.get());
+        left_out |= all.back().left_out;
+      }
+      mine.put(static_cast<uint8_t>(left_out));
+      mine.put(step.balance.plan_hash);
+      for (Assembled& made : all) {
         for (const Dropped& dropped : made.dropped) {
           mine.put(dropped.sample);
           mine.put(dropped.reason);
@@ -190,10 +206,16 @@ struct Loader::State {
     });
     step.micro_batches.clear();
 
+    std::vector<WireReader> told(told_by_rank.begin(), told_by_rank.end());
+    for (WireReader& in : told) out.work.stopped |= in.get<uint8_t>() != 0;
+    if (out.work.stopped) {
+      out.work.micro_batches.clear();
+      out.skipped.clear();  // that part of the data is seen again
+      return out;
+    }
     std::vector<bool> dropped(step.packed.samples.size(), false);
     std::vector<uint64_t> hashes;
-    for (const std::string& of_rank : told_by_rank) {
-      WireReader in(of_rank);
+    for (WireReader& in : told) {
       hashes.push_back(in.get<uint64_t>());
       while (!in.empty()) {
         const auto index = in.get<uint32_t>();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct StepWork {
   int64_t global_rows = 0, global_samples = 0;
   DataPosition after;       // the position once this step is committed
   bool last = false;        // nothing follows: last_step or max_samples is reached
+  bool stopped = false;     // no step: some rank was asked to stop before it was gathered; nothing follows
   double wait_seconds = 0;  // how long next() had to wait: exposed loading and planning time
   StepBalance balance;
 };
@@ -81,7 +83,8 @@ struct LoaderInputs {
   int64_t first_step = 0, last_step = 0;  // [first, last); with max_samples alone: INT64_MAX
   uint64_t max_samples = 0;  // the run ends with the step that consumes this many of the global order; 0: none
   DataPosition position;
-  std::filesystem::path output;  // run directory, where rank 0 lists skipped samples; empty: no list
+  std::function<bool()> stop_requested;  // ends loading within a few samples, on all ranks alike; empty: never
+  std::filesystem::path output;          // run directory, where rank 0 lists skipped samples; empty: no list
 };
 
 // Threads run from construction to destruction, which may come at any moment: it aborts the exchange and waits for

@@ -39,8 +39,9 @@ std::vector<std::string> feature_names(const lf_model_api* api, lf_model model, 
   const std::string_view message(err.message, strnlen(err.message, sizeof err.message));
   if (code == LF_E_DATA)
     throw BadSample(message.starts_with(place) ? std::string(message) : fmt::format("{}: {}", place, message));
-  const Exit exit = code == LF_E_ABORTED ? Exit::kUnavailable : code == LF_E_INVALID ? Exit::kConfig : Exit::kBug;
-  fail(exit, "{}: the model's {} failed: {}", place, call, message);
+  if (code == LF_E_INVALID || code == LF_E_UNSUPPORTED)  // a setting: it says itself which, whatever the sample
+    fail(Exit::kConfig, "{}", message);
+  fail(code == LF_E_ABORTED ? Exit::kUnavailable : Exit::kBug, "{}: the model's {} failed: {}", place, call, message);
 }
 
 }  // namespace

@@ -72,6 +72,8 @@ PackedStep pack_step(SampleStream& stream, const PackRules& rules, DataPosition 
     step.samples.push_back(stream.pop());
     ends.back() = step.samples.size();
   }
+  step.stopped = next == nullptr && stream.stopped();
+  if (step.stopped) return step;
   step.last = next == nullptr;
   if (step.samples.empty()) {
     step.stop = nothing_usable(step);

@@ -39,10 +39,19 @@ void GatheredStream::fetch() {
   const auto ranks = static_cast<uint64_t>(sources_.exchange.size());
   uint64_t last = fetched_ + window_;
   if (end_ != 0) last = std::min(last, std::max(end_, fetched_));
-  if (last == fetched_) return;
-  const std::vector<std::string> shares = gather_or_fail(sources_.exchange, {"sample", static_cast<int64_t>(fetched_)},
-                                                         [&] { return judge_share(fetched_, last); });
+  if (last == fetched_ || stopped_) return;
+  const std::vector<std::string> shares =
+      gather_or_fail(sources_.exchange, {"sample", static_cast<int64_t>(fetched_)}, [&] {
+        const std::string share = judge_share(fetched_, last);
+        // Ranks are asked at different moments: what one says here ends the stream on all.
+        const bool stop = asked_to_stop();
+        WireWriter mine;
+        mine.put(static_cast<uint8_t>(stop));
+        return mine.take() + (stop ? std::string() : share);
+      });
   std::vector<WireReader> readers(shares.begin(), shares.end());
+  for (WireReader& reader : readers) stopped_ |= reader.get<uint8_t>() != 0;
+  if (stopped_) return;
   for (uint64_t position = fetched_; position < last; ++position) {
     ready_.push_back(get_judged(readers[position % ranks], sources_.model.components().size()));
     if (ready_.back().position != position || ready_.back().index != sources_.order.at(position))
@@ -68,6 +77,7 @@ std::string GatheredStream::judge_share(uint64_t first, uint64_t last) {
                                 positions.begin() + static_cast<std::ptrdiff_t>(to));
     chunks.push_back(sources_.workers.submit(true, [this, chunk = std::move(chunk)] {
       WireWriter out;
+      if (asked_to_stop()) return out.take();  // nobody will read it
       for (const uint64_t position : chunk)
         put(out, judge(sources_.dataset, sources_.model, sources_.options, position, sources_.order.at(position)));
       return out.take();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 
 #include "core/exchange.h"
@@ -18,6 +19,8 @@ class SampleStream {
   // The next sample, or null at the end; stays until pop().
   virtual const JudgedSample* peek() = 0;
   virtual JudgedSample pop() = 0;
+  // Whether null meant that some rank was asked to stop.
+  virtual bool stopped() const { return false; }
 };
 
 // Judges window by window: every rank does its share, the verdicts are gathered. Windows are larger than a step needs,
@@ -31,6 +34,7 @@ class GatheredStream final : public SampleStream {
     Order order;
     Exchange& exchange;
     Workers& workers;
+    std::function<bool()> stop_requested = {};
   };
 
   // [position, end); end 0: endless.
@@ -39,16 +43,19 @@ class GatheredStream final : public SampleStream {
   // Throws on every rank what one rank threw, with its rank.
   const JudgedSample* peek() override;
   JudgedSample pop() override;
+  bool stopped() const override { return stopped_; }
 
   // How many samples a step takes, by the last one: windows are made that large, so that a step needs one exchange.
   void expect(uint64_t samples_of_a_step);
 
  private:
   void fetch();
+  bool asked_to_stop() const { return sources_.stop_requested && sources_.stop_requested(); }
   std::string judge_share(uint64_t first, uint64_t last);
 
   Sources sources_;
   uint64_t fetched_, end_, window_;
+  bool stopped_ = false;
   std::deque<JudgedSample> ready_;
 };
 

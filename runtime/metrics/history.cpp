@@ -36,7 +36,15 @@ std::string json_row(const StepReport& report) {
   row["memory_bytes"] = report.memory_bytes;
   row["peak_memory_bytes"] = report.peak_memory_bytes;
   row["data_wait_seconds"] = number(report.data_wait_seconds);
+  row["model_seconds"] = number(report.model_seconds);
+  row["peer_wait_seconds"] = number(report.peer_wait_seconds);
   row["reduction_exposed_seconds"] = number(report.reduction_exposed_seconds);
+  row["optimizer_seconds"] = number(report.optimizer_seconds);
+  row["rest_seconds"] = number(rest_seconds(report));
+  row["cpu_seconds"] = number(report.cpu_seconds);
+  row["thread_cpu_seconds"] = number(report.thread_cpu_seconds);
+  row["model_cpu_seconds"] = number(report.model_cpu_seconds);
+  row["optimizer_cpu_seconds"] = number(report.optimizer_cpu_seconds);
   if (const auto& balance = report.balance)
     row["balance"] = {{"planned", balance->planned},
                       {"arrival_imbalance", number(balance->arrival_imbalance)},

@@ -34,13 +34,26 @@ struct StepReport {
   std::optional<double> mfu;  // share of the devices' stated peak, where one is stated
   int64_t memory_bytes = 0;   // in use by rank 0: of the device, or resident where the device is the host
   int64_t peak_memory_bytes = 0;
-  double data_wait_seconds = 0;                     // exposed loading time of this step
-  double reduction_exposed_seconds = 0;             // what backward did not hide
+  // Parts of step_seconds on rank 0's training thread; see rest_seconds().
+  double data_wait_seconds = 0;          // exposed loading time
+  double model_seconds = 0;              // forward and backward
+  double peer_wait_seconds = 0;          // for slower ranks
+  double reduction_exposed_seconds = 0;  // what backward did not hide
+  double optimizer_seconds = 0;
+  // Processor time of the step: of all threads of rank 0, of its training thread, and of that one's parts.
+  double cpu_seconds = 0, thread_cpu_seconds = 0, model_cpu_seconds = 0, optimizer_cpu_seconds = 0;
+
   std::optional<BalanceReport> balance;             // where there is more than one rank
   double unix_seconds = 0;                          // when the step ended
   double elapsed_seconds = 0;                       // since the run was started, this process's
   std::vector<std::pair<std::string, double>> aux;  // further losses by the model's names
 };
+
+// What is left of a step: the runtime's own work between the parts.
+inline double rest_seconds(const StepReport& report) {
+  return report.step_seconds - report.data_wait_seconds - report.model_seconds - report.peer_wait_seconds -
+         report.reduction_exposed_seconds - report.optimizer_seconds;
+}
 
 inline double per_second(int64_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "metrics/history.h"
 #include "metrics/text.h"
@@ -12,7 +13,7 @@ namespace lf {
 std::string status_json(const std::string& state, const std::optional<StepReport>& report,
                         std::optional<double> left_seconds, double unix_seconds) {
   using Json = nlohmann::ordered_json;
-  Json status{{"state", state}};
+  Json status{{"state", state}, {"process", getpid()}};
   if (report) {
     status["step"] = report->step;
     status["total_steps"] = report->total_steps;

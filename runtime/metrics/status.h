@@ -9,8 +9,8 @@
 
 namespace lf {
 
-// {"state": "running" | ..., "step", "total_steps", "elapsed_seconds", "eta_seconds", "updated", "metrics": the last
-// row of metrics.jsonl}. `report` absent: no step has finished.
+// {"state": "running" | ..., "process" (of rank 0), "step", "total_steps", "elapsed_seconds", "eta_seconds", "updated",
+// "metrics": the last row of metrics.jsonl}. `report` absent: no step has finished.
 std::string status_json(const std::string& state, const std::optional<StepReport>& report,
                         std::optional<double> left_seconds, double unix_seconds);
 

@@ -22,6 +22,8 @@ Exit exit_of(int32_t code) {
   }
 }
 
+constexpr uint32_t kMostParts = 1 << 20;  // of one component: far beyond any model, and described in seconds
+
 class Reader {
  public:
   Reader(const lf_model_api* api, lf_model model, const std::string& id) : api_(api), model_(model), id_(id) {}
@@ -30,6 +32,12 @@ class Reader {
     Description description;
     std::vector<lf_component> raw = list<lf_component>(api_->components, "components");
     if (raw.empty()) wrong("describes no component");
+    for (const lf_component& component : raw)
+      if (component.n_params > kMostParts || component.n_units > kMostParts)
+        fail(Exit::kConfig,
+             "model plugin {}: component {} has {} parameters in {} units, at most {} are taken; check the sizes in "
+             "config.json",
+             id_, sdk::view(component.name), component.n_params, component.n_units, kMostParts);
     std::vector<size_t> first(raw.size(), 0);  // parameter of each component: what ties refer to
     for (size_t c = 1; c < raw.size(); ++c) first[c] = first[c - 1] + raw[c - 1].n_params;
     for (uint32_t c = 0; c < raw.size(); ++c) add_component(c, raw[c], first, description);

@@ -1,14 +1,18 @@
 #include "parity/parity.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "core/amount.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/tensor.hpp"
 #include "model/runner.h"
@@ -38,7 +42,7 @@ constexpr std::string_view kUsage =
 std::optional<Settings> parse(std::span<const std::string> arguments) {
   Settings settings;
   options::options_description known("lfrun parity DIR");
-  known.add_options()("dir", options::value(&settings.directory)->required())("case", options::value(&settings.cases))(
+  known.add_options()("dir", options::value(&settings.directory))("case", options::value(&settings.cases))(
       "dtype", options::value(&settings.dtype))("config", options::value(&settings.config))(
       "family", options::value(&settings.family))("device", options::value(&settings.device))(
       "out", options::value(&settings.out));
@@ -55,6 +59,7 @@ std::optional<Settings> parse(std::span<const std::string> arguments) {
       fmt::print("{}\n", kUsage);
       return std::nullopt;
     }
+    if (values.count("dir") == 0) throw options::error("expected the folder of the cases, DIR");
     options::notify(values);
   } catch (const options::error& error) {
     fail(Exit::kUsage, "lfrun parity: {}; {}", error.what(), kUsage);
@@ -67,25 +72,28 @@ std::optional<Settings> parse(std::span<const std::string> arguments) {
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in)
-    fail(Exit::kInputMissing, "{}: cannot be read; a parity directory holds config.json and model.safetensors",
-         file.string());
+    fail(exit_of_unreadable(errno),
+         "{}: cannot be read: {}; a parity directory holds config.json and model.safetensors", file.string(),
+         std::strerror(errno));
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 // One line of the table, and whether it holds.
 class Table {
  public:
-  Table() { fmt::print("{:<14} {:<44} {:>11} {:>11}\n", "case", "what", "difference", "allowed"); }
   void row(const std::string& name, const std::string& what, double difference, double allowed) {
     const bool ok = difference <= allowed;  // NaN is not
+    head();
     misses_ += ok ? 0 : 1;
     ++rows_;
     fmt::print("{:<14} {:<44} {:>11.3e} {:>11.3e}  {}\n", name, what, difference, allowed, ok ? "ok" : "MISS");
   }
   void shown(const std::string& name, const std::string& what, double difference) {
+    head();
     fmt::print("{:<14} {:<44} {:>11.3e} {:>11}\n", name, what, difference, "-");
   }
   void miss(const std::string& name, const std::string& what) {
+    head();
     ++misses_;
     ++rows_;
     fmt::print("{:<14} {:<44} {:>23}  MISS\n", name, what, "");
@@ -95,7 +103,13 @@ class Table {
   int rows() const { return rows_; }
 
  private:
+  void head() {  // above the first line only: an error before it leaves no empty table
+    if (std::exchange(has_head_, true)) return;
+    fmt::print("{:<14} {:<44} {:>11} {:>11}\n", "case", "what", "difference", "allowed");
+  }
+
   int misses_ = 0, rows_ = 0;
+  bool has_head_ = false;
 };
 
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
@@ -309,6 +323,9 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
   const std::optional<Settings> parsed = parse(arguments);
   if (!parsed) return static_cast<int>(Exit::kDone);
   const Settings& settings = *parsed;
+  if (std::error_code error; !std::filesystem::is_directory(settings.directory, error))
+    fail(Exit::kInputMissing, "lfrun parity: {}: expected a folder of cases, got {}", settings.directory.string(),
+         std::filesystem::exists(settings.directory, error) ? "a file" : "nothing there");
   JobConfig config;
   config.plugin_dirs = plugin_dirs;
   config.model.family = family_for(settings, plugin_dirs);
@@ -321,7 +338,7 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
   Table table;
   for (const std::string& name : settings.cases.empty() ? case_names(settings.directory) : settings.cases)
     run_case(table, settings, config, name, meta);
-  fmt::print("{} of {} comparisons hold\n", table.rows() - table.misses(), table.rows());
+  fmt::print("{} of {} hold\n", table.rows() - table.misses(), counted(table.rows(), "comparison"));
   return static_cast<int>(table.misses() == 0 ? Exit::kDone : Exit::kMismatch);
 }
 

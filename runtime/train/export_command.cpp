@@ -42,9 +42,12 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
 }
 
 Checkpoint open_checkpoint(const std::filesystem::path& path) {
+  if (std::error_code error; !std::filesystem::is_directory(path, error))
+    fail(Exit::kInputMissing, "{}: expected a step-... folder or a run directory, got {}", path.string(),
+         std::filesystem::exists(path, error) ? "a file" : "nothing there");
   if (std::filesystem::exists(path / "manifest.json")) return Checkpoint::open(path, Verify::kHashes);
   const std::filesystem::path folder = std::filesystem::exists(path / "ckpt") ? path / "ckpt" : path;
-  ResumePoint point = find_resume_point(folder, Verify::kHashes);
+  ResumePoint point = find_resume_point(folder, Verify::kHashes, "restore one of them from a copy");
   if (!point.checkpoint)
     fail(Exit::kInputMissing, "{}: no checkpoint there; name a step-... folder or a run directory", path.string());
   return std::move(*point.checkpoint);

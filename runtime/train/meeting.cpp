@@ -9,9 +9,10 @@ std::unique_ptr<Rendezvous> meet(const TrainRequest& request) {
   config.rank = request.rank;
   config.size = request.world_size;
   config.generation = fmt::format("g{}", request.generation);
+  config.stop_requested = request.stop_requested;
   std::shared_ptr<KeyValueStore> store;
   if (!request.store.empty()) {
-    MeetingPlace place = open_store(request.store, request.serve_store, config.form_timeout);
+    MeetingPlace place = open_store(request.store, request.serve_store, config.form_timeout, request.stop_requested);
     store = std::move(place.store);
     config.address = place.listen_address;
   } else if (request.world_size == 1) {

@@ -1,6 +1,10 @@
 #include "train/resident_memory.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
+
+#include <unistd.h>
 
 namespace lf {
 
@@ -16,6 +20,13 @@ ResidentMemory resident_memory() {
   }
   std::fclose(file);
   return memory;
+}
+
+uint64_t host_memory_bytes() {
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
+  if (uint64_t allowed = 0; limit >> allowed) bytes = std::min(bytes, allowed);
+  return bytes;
 }
 
 }  // namespace lf

@@ -10,4 +10,6 @@ struct ResidentMemory {
 };
 ResidentMemory resident_memory();  // zeros where the kernel does not tell
 
+uint64_t host_memory_bytes();  // all of the host's, or what its control group allows
+
 }  // namespace lf

@@ -45,15 +45,43 @@ void restore(const Checkpoint& checkpoint, const ParameterStore& store, AdamW& o
   store.refresh_compute();
 }
 
-std::string resumable_hash(const JobConfig& config, const Description& description) {
-  std::string text;
-  for (const char* option :
-       {"job.seed", "model", "data.path", "data.format", "data.max_tokens", "data.micro_batches", "data.too_long",
-        "data.packing", "data.shuffle", "data.train_on", "optimizer", "schedule", "precision"})
-    text += option_json(config, option).value_or("null") + "\n";
+std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description) {
+  // Of these tables, what says only where, how fast or how many bad samples are borne.
+  const std::set<std::string_view> free_to_change = {"data.media_root", "data.max_decoded_pixels", "data.max_bad",
+                                                     "data.workers", "data.prefetch_steps"};
+  const std::set<std::string_view> tables = {"model", "data", "optimizer", "schedule", "precision"};
+  std::map<std::string, std::string> settings;
+  for (const std::string& name : option_names()) {
+    const std::string_view table = std::string_view(name).substr(0, name.find('.'));
+    if (name == "job.seed" || (tables.contains(table) && !free_to_change.contains(name)))
+      settings[name] = option_json(config, name).value_or("null");
+  }
+  std::string parameters;
   for (const ParameterInfo& parameter : description.parameters)
-    text += fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape, "x"));
-  return hash_hex(text);
+    parameters += fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape, "x"));
+  settings["model parameters"] = hash_hex(parameters);
+  return settings;
+}
+
+void require_same_settings(const Checkpoint& checkpoint, const std::map<std::string, std::string>& now) {
+  const std::map<std::string, std::string>& then = checkpoint.state().settings;
+  const auto at = [](const std::map<std::string, std::string>& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::string("not known") : found->second;
+  };
+  std::set<std::string> names;
+  for (const auto& [name, value] : then) names.insert(name);
+  for (const auto& [name, value] : now) names.insert(name);
+  std::string changes;
+  for (const std::string& name : names) {
+    if (at(then, name) == at(now, name)) continue;
+    changes += name == "model parameters"
+                   ? "\n  model parameters: other names or shapes than were saved; was config.json changed?"
+                   : fmt::format("\n  {}: was {}, is {}", name, at(then, name), at(now, name));
+  }
+  if (!changes.empty())
+    fail(Exit::kConfig, "{}: this job is not the one that was saved; undo the change, or start over with --fresh:{}",
+         checkpoint.path().string(), changes);
 }
 
 }  // namespace lf

@@ -1,6 +1,7 @@
 // A run's state to and from checkpoints.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,12 @@ std::vector<StateTensor> state_tensors(const ParameterStore& store, AdamW& optim
 // Fills them all from a checkpoint. Throws kBadData naming what is missing, or there and unknown.
 void restore(const Checkpoint& checkpoint, const ParameterStore& store, AdamW& optimizer);
 
-// Of all that must not change while a run goes on: model, data, seed, optimizer and schedule. Settings that only say
-// how fast, where or how often are left out.
-std::string resumable_hash(const JobConfig& config, const Description& description);
+// All that must not change while a run goes on: options of model, data, seed, optimizer, schedule and precision as
+// JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast, where or how
+// often are left out.
+std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description);
+
+// Throws kConfig naming every setting that differs, what it was and what it is.
+void require_same_settings(const Checkpoint& checkpoint, const std::map<std::string, std::string>& now);
 
 }  // namespace lf

@@ -1,6 +1,9 @@
 #include "train/session.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include <nlohmann/json.hpp>
@@ -12,18 +15,28 @@
 namespace lf {
 namespace {
 
-std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail(Exit::kInputMissing, "{}: cannot be read; model.path or model.config names it", file.string());
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+std::filesystem::path config_file(const JobConfig& config) {
+  return config.model.path.empty() ? config.model.config : config.model.path / "config.json";
 }
 
 std::string config_text(const JobConfig& config) {
-  return read_text(config.model.path.empty() ? config.model.config : config.model.path / "config.json");
+  const std::filesystem::path file = config_file(config);
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open() || in.bad())
+    fail(exit_of_unreadable(errno), "{}: {}: cannot be read: {}",
+         config.model.path.empty() ? "model.config" : "model.path", file.string(), std::strerror(errno));
+  return text;
 }
 
 nlohmann::json option(const JobConfig& config, const char* name) {
   return nlohmann::json::parse(option_json(config, name).value_or("null"));
+}
+
+// nlohmann's messages begin with a tag of its own, "[json.exception.parse_error.101] ".
+std::string after_tag(const std::string& message) {
+  const size_t end = message.starts_with('[') ? message.find("] ") : std::string::npos;
+  return end == std::string::npos ? message : message.substr(end + 2);
 }
 
 // What lf_model_api.create gets.
@@ -32,8 +45,8 @@ std::string model_request(const JobConfig& config, const std::string& model_conf
   try {
     parsed = nlohmann::json::parse(model_config);
   } catch (const nlohmann::json::exception& error) {
-    fail(Exit::kConfig, "{}: not JSON: {}",
-         (config.model.path.empty() ? config.model.config : config.model.path / "config.json").string(), error.what());
+    fail(Exit::kConfig, "{}: expected JSON, got: {}; write it again", config_file(config).string(),
+         after_tag(error.what()));
   }
   nlohmann::json request = {{"config", std::move(parsed)},
                             {"options", option(config, "model")},
@@ -67,24 +80,43 @@ std::unique_ptr<Model> open_model(const JobConfig& config, PluginSet& plugins, c
 std::unique_ptr<Policy> open_policy(const JobConfig& config, PluginSet& plugins, const Host& host) {
   Plugin& plugin = plugins.load(PluginKind::kBalancer, config.balance.policy);
   plugin.start(host.table());
-  return std::make_unique<Policy>(plugin.id(), plugin.interface<lf_balancer_api>(LF_BALANCER_INTERFACE), host.table(),
-                                  option(config, "balance.options").dump());
+  const auto* api = plugin.interface<lf_balancer_api>(LF_BALANCER_INTERFACE);
+  try {
+    return std::make_unique<Policy>(plugin.id(), api, host.table(), option(config, "balance.options").dump());
+  } catch (const Error& error) {  // policies may say themselves where their options stand
+    constexpr std::string_view kPlace = "balance.options: ";
+    std::string said = error.what();
+    if (const size_t at = said.find(kPlace); at != std::string::npos) said.erase(at, kPlace.size());
+    throw Error(error.exit(), std::string(kPlace) + said);
+  }
 }
 
 }  // namespace
 
 Session::Session(const JobConfig& job, const SessionOptions& options)
     : config(job),
-      model_config(options.model_config.empty() ? config_text(job) : options.model_config),
       media(job.data.media_root.empty() ? std::filesystem::current_path() : job.data.media_root,
             job.data.max_decoded_pixels),
       parallel(host),
       plugins(job.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD}, options.probe_plugins) {
+  // Opens what these options name, if none of them has been refused.
+  const auto attempt = [&](std::initializer_list<std::string_view> named_by, const std::function<void()>& open) {
+    for (const std::string_view option : named_by)
+      if (options.skip.contains(option)) return;
+    if (options.problems == nullptr)
+      open();
+    else
+      options.problems->attempt(open);
+  };
   media.offer_to(host);
   host.answer_options([&job](std::string_view name) { return option_json(job, name).value_or(""); });
-  if (options.open_device) device = open_device(job, plugins, host, options.local_rank);
-  model = open_model(job, plugins, host, model_request(job, model_config, options.losses_json));
-  if (options.open_policy) policy = open_policy(job, plugins, host);
+  if (options.open_device)
+    attempt({"device.name"}, [&] { device = open_device(job, plugins, host, options.local_rank); });
+  attempt({"model.family", "model.path", "model.config", "model.tokenizer"}, [&] {
+    model_config = options.model_config.empty() ? config_text(job) : options.model_config;
+    model = open_model(job, plugins, host, model_request(job, model_config, options.losses_json));
+  });
+  if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }
 
 std::filesystem::path tokenizer_folder(const JobConfig& config) {

@@ -1,12 +1,15 @@
 // What every command that touches a model opens first: the job's plugins, its device, its model.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "balance/policy.h"
 #include "config/job.h"
 #include "core/host.h"
+#include "core/problems.h"
 #include "data/media/media_reader.h"
 #include "model/description.h"
 #include "model/device.h"
@@ -22,6 +25,10 @@ struct SessionOptions {
   bool probe_plugins = true;  // false in workers: the launcher has probed what they load
   std::string model_config;   // text of config.json; empty: from the job's model.path or model.config
   std::string losses_json;    // JSON list of loss terms wanted (parity); empty: the family's own choice
+  // Where given: what cannot be opened is left there, and null in the session, instead of thrown. Options in `skip`
+  // have been refused already: what they name is not opened.
+  Problems* problems = nullptr;
+  std::set<std::string, std::less<>> skip;
 };
 
 // Members are in the order in which they depend on one another; destruction runs backwards.

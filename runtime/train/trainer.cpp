@@ -8,9 +8,11 @@
 
 #include <fmt/ranges.h>
 
+#include "core/amount.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "load/estimate.h"
+#include "load/survey.h"
 #include "optimizer/learning_rate.h"
 #include "train/meeting.h"
 #include "train/profile.h"
@@ -98,7 +100,9 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
                                 .stop_when_full = config_.checkpoint.on_full == "stop"}) {
   const Description& description = session_.model->description();
   require_agreement(*control_, "model", describe_layout(description));
-  require_agreement(*control_, "job", resumable_hash(config_, description));
+  std::string settings;
+  for (const auto& [name, value] : resumable_settings(config_, description)) settings += name + " " + value + "\n";
+  require_agreement(*control_, "job", settings);
   begin();
 
   LoaderInputs inputs;
@@ -112,6 +116,8 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   inputs.first_step = finished_;
   inputs.position = position_;
   inputs.output = directory_.path();
+  inputs.stop_requested = request_.stop_requested;
+  if (leads()) warn_of_step_size();
   count_steps(inputs);
   if (leads()) {
     directory_.record(request_.job, session_, request_.world_size);
@@ -137,6 +143,14 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
 void Trainer::begin() {
   source_.fill(store_, config_.job.seed);
   if (request_.fresh) return;
+  if (!config_.checkpoint.resume) {
+    if (leads() && has_checkpoints(directory_.checkpoints()))
+      fail(Exit::kConfig,
+           "checkpoint.resume: expected a run directory without checkpoints where it is false, but {} has "
+           "some; set it to true to go on from them, or start over with --fresh",
+           directory_.checkpoints().string());
+    return;
+  }
   // Rank 0 checks every byte before the others read what it found.
   std::optional<ResumePoint> found;
   if (leads()) found = find_resume_point(directory_.checkpoints(), Verify::kHashes);
@@ -145,16 +159,9 @@ void Trainer::begin() {
   if (found)
     for (const std::string& skipped : found->skipped) log::warning("{}", skipped);
   if (where.empty()) return;
-  if (!config_.checkpoint.resume)
-    fail(Exit::kConfig, "checkpoint.resume is false and {} is there: resume from it, or start over with --fresh",
-         where);
   const Checkpoint checkpoint = leads() ? std::move(*found->checkpoint) : Checkpoint::open(where, Verify::kSizes);
   const TrainerState& state = checkpoint.state();
-  if (state.config_hash != resumable_hash(config_, session_.model->description()))
-    fail(Exit::kConfig,
-         "{}: this job differs from the one that was saved in its model, data, seed, optimizer, schedule or precision; "
-         "{} holds what it was then. Undo the change, or start over with --fresh",
-         checkpoint.path().string(), (directory_.path() / "config.toml").string());
+  require_same_settings(checkpoint, resumable_settings(config_, session_.model->description()));
   restore(checkpoint, store_, optimizer_);
   session_.model->load_state(state.model_state);
   optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
@@ -179,8 +186,9 @@ void Trainer::count_steps(LoaderInputs& inputs) {
     const StepEstimate estimate = estimate_steps(from_start, kEstimateSamples);
     total_steps_ = std::max<int64_t>(estimate.steps, 1);
     if (leads() && !estimate.exact)
-      log::info("{} epochs are about {} steps, by the first {} samples; the learning rate follows that number",
-                config_.job.epochs, total_steps_, estimate.samples_read);
+      log::info("{}: about {}, by the first {}; the learning rate follows that number",
+                counted(config_.job.epochs, "epoch"), counted(total_steps_, "step"),
+                counted(estimate.samples_read, "sample"));
   }
   // With epochs the loader ends the run, a few steps before or after the estimate.
   inputs.last_step = inputs.max_samples == 0 ? total_steps_ : std::numeric_limits<int64_t>::max();
@@ -188,12 +196,27 @@ void Trainer::count_steps(LoaderInputs& inputs) {
 
 void Trainer::announce() const {
   const Description& description = session_.model->description();
-  log::info("{}: {:.1f}M parameters, {:.1f}M trained, {} rank{} on {} ({}), {} thread{} each, {}", config_.job.name,
-            static_cast<double>(description.parameter_count()) / 1e6,
-            static_cast<double>(store_.trained_elements()) / 1e6, request_.world_size,
-            request_.world_size == 1 ? "" : "s", session_.device->id(), session_.device->info().name, request_.threads,
-            request_.threads == 1 ? "" : "s", config_.precision.compute);
-  log::info("{} samples, {} steps, results in {}", dataset_.size(), total_steps_, directory_.path().string());
+  int64_t trained = 0;  // without the room between them
+  for (const ParameterSlot& slot : store_.slots()) trained += slot.trained ? slot.elements : 0;
+  log::info("{}: {} parameters, {} trained, {} on {} ({}), {} each, {}", config_.job.name,
+            count_text(description.parameter_count()), count_text(trained), counted(request_.world_size, "rank"),
+            session_.device->id(), session_.device->info().name, counted(request_.threads, "thread"),
+            config_.precision.compute);
+  log::info("{}, {}, results in {}", counted(dataset_.size(), "sample"), counted(total_steps_, "step"),
+            directory_.path().string());
+}
+
+// Only where a step is large for this data, or for any host: a look at samples costs a few hundredths of a second.
+void Trainer::warn_of_step_size() const {
+  constexpr double kFewTokens = 16, kManyTokens = 1e6;  // of a sample; of a rank's step
+  constexpr uint64_t kLookAt = 64;
+  const double tokens = static_cast<double>(config_.data.max_tokens) * static_cast<double>(config_.data.micro_batches);
+  if (tokens * request_.world_size < kFewTokens * static_cast<double>(dataset_.size()) && tokens < kManyTokens) return;
+  const ModelCalls calls(session_.model->api(), session_.model->handle());
+  const Survey seen = survey(dataset_, calls, config_.data, kLookAt);
+  const StepSize step = step_size(seen, dataset_, calls, config_.data, request_.world_size);
+  const std::string warning = step_size_warning(step, config_.data, request_.local_world_size, host_memory_bytes());
+  if (!warning.empty()) log::warning("{}", warning);
 }
 
 Trainer::Step Trainer::train(StepWork work) {
@@ -202,17 +225,25 @@ Trainer::Step Trainer::train(StepWork work) {
   reducer_->begin_step(
       std::vector<int64_t>(static_cast<size_t>(request_.world_size), static_cast<int64_t>(work.micro_batches.size())));
   const double scale = work.global_loss_weight > 0 ? 1 / work.global_loss_weight : 0;
+  Step step;
   std::vector<RunResult> results;
   for (size_t k = 0; k < work.micro_batches.size(); ++k) {
     const MicroBatch& batch = work.micro_batches[k];
+    const Stopwatch in_model;
     results.push_back(batch.n_samples == 0 ? RunResult{} : runner_.run(batch, k, RunOptions{.loss_scale = scale}));
+    step.spent.model_seconds += in_model.seconds();
+    step.spent.model_cpu_seconds += in_model.thread_cpu_seconds();
     reducer_->leaf_done();
   }
-  Step step;
+  const Stopwatch finishing;
   session_.device->synchronize();  // the times that costs are learned from are those of work that is done
+  step.spent.model_seconds += finishing.seconds();
+  const Stopwatch waiting;
   step.sums = exchange_sums(*control_, results, session_.model->description().aux_names.size(),
                             request_.stop_requested(), now() - begun);
+  step.spent.peer_wait_seconds = waiting.seconds();
   step.reduced = reducer_->finish();
+  const Stopwatch in_optimizer;
   std::reverse(step.reduced.has_gradient.begin(), step.reduced.has_gradient.end());  // now as the store counts units
   if (work.global_loss_weight > 0) {
     const double rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, total_steps_, finished_);
@@ -221,6 +252,8 @@ Trainer::Step Trainer::train(StepWork work) {
     if (leads()) log::warning("step {}: no supervised token on any rank, nothing was trained", finished_ + 1);
     step.stats.skipped = true;
   }
+  step.spent.optimizer_seconds = in_optimizer.seconds();
+  step.spent.optimizer_cpu_seconds = in_optimizer.thread_cpu_seconds();
   ++finished_;
   updates_ += step.stats.skipped ? 0 : 1;
   position_ = work.after;
@@ -230,21 +263,39 @@ Trainer::Step Trainer::train(StepWork work) {
 
 int Trainer::run() {
   if (leads()) open_metrics();
+  try {
+    return run_steps();
+  } catch (const std::exception& error) {
+    if (leads()) metrics_->finish(fmt::format("failed: {}", error.what()));
+    throw;
+  }
+}
+
+int Trainer::run_steps() {
   started_ = last_save_ = now();
   bool stopped = false, more = loader_ != nullptr;
-  for (double begun = now(); more && !stopped; begun = now()) {
-    const Step step = train(loader_->next());
+  for (Stopwatch whole; more && !stopped; whole = Stopwatch()) {
+    StepWork work = loader_->next();
+    if (work.stopped) {  // on every rank alike: no further step was gathered
+      stopped = true;
+      if (finished_ > 0 && saved_ != finished_) save();
+      break;
+    }
+    const Step step = train(std::move(work));
     loader_->observe(step.work.step, step.sums.compute_seconds);
-    if (leads()) report(step, now() - begun);
+    if (leads()) report(step, whole);
     stopped = step.sums.stop;
     more = !step.work.last;
     if (more && (stopped || save_due())) save();
   }
   close_loader(!more);
   if (stopped && more) {
-    if (leads()) metrics_->finish("saved");
+    if (leads()) metrics_->finish(finished_ > 0 ? "saved" : "stopped");
     finish_saving();
-    if (leads()) log::info("asked to stop: saved after step {}; the same command goes on from there", finished_);
+    if (leads() && finished_ > 0)
+      log::info("asked to stop: saved after step {}; the same command goes on from there", finished_);
+    else if (leads())
+      log::info("asked to stop before the first step: nothing to save; the same command starts again");
     return static_cast<int>(Exit::kSavedRunAgain);
   }
   finish();
@@ -297,7 +348,8 @@ void Trainer::close_loader(bool done) {
                  .world_size = request_.world_size});
 }
 
-void Trainer::report(const Step& step, double seconds) {
+void Trainer::report(const Step& step, const Stopwatch& whole) {
+  const double seconds = whole.seconds();
   if (!step.work.balance.note.empty()) log::info("{}", step.work.balance.note);
   exposed_.add(step.reduced.exposed_seconds);
   compute_.add(mean(step.sums.compute_seconds));
@@ -326,7 +378,14 @@ void Trainer::report(const Step& step, double seconds) {
   }
   report.data_wait_seconds = step.work.wait_seconds;
   if (request_.world_size > 1) report.balance = balance_report(step.work.balance, step.sums.compute_seconds);
+  report.model_seconds = step.spent.model_seconds;
+  report.peer_wait_seconds = step.spent.peer_wait_seconds;
   report.reduction_exposed_seconds = step.reduced.exposed_seconds;
+  report.optimizer_seconds = step.spent.optimizer_seconds;
+  report.cpu_seconds = whole.process_cpu_seconds();
+  report.thread_cpu_seconds = whole.thread_cpu_seconds();
+  report.model_cpu_seconds = step.spent.model_cpu_seconds;
+  report.optimizer_cpu_seconds = step.spent.optimizer_cpu_seconds;
   report.unix_seconds = unix_now();
   report.elapsed_seconds = now() - started_;
   const std::vector<std::string>& names = session_.model->description().aux_names;
@@ -352,7 +411,7 @@ void Trainer::save() {
   state.skipped_in_a_row = optimizer_.skipped_in_row();
   state.seed = config_.job.seed;
   state.position = position_;
-  state.config_hash = resumable_hash(config_, session_.model->description());
+  state.settings = resumable_settings(config_, session_.model->description());
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
   state.model_state = session_.model->save_state();
   state.balance_state = loader_ ? loader_->balance_state() : balance_state_;
@@ -368,14 +427,14 @@ void Trainer::finish_saving() {
 void Trainer::finish() {
   if (finished_ > 0 && updates_ == 0)
     fail(Exit::kBadData,
-         "none of {} steps trained anything: no supervised token was left, or no loss was finite; see {} and the "
+         "none of {} trained anything: no supervised token was left, or no loss was finite; see {} and the "
          "weights that the run began with",
-         finished_, (directory_.path() / "metrics.jsonl").string());
+         counted(finished_, "step"), (directory_.path() / "metrics.jsonl").string());
   if (saved_ != finished_) save();
   finish_saving();
   if (leads()) {
     metrics_->finish("done");
-    log::info("trained {} steps; checkpoint in {}", finished_, directory_.checkpoints().string());
+    log::info("trained {}; checkpoint in {}", counted(finished_, "step"), directory_.checkpoints().string());
     if (config_.checkpoint.export_model) {
       source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
                            directory_.model());

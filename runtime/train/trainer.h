@@ -17,6 +17,7 @@
 #include "train/saving.h"
 #include "train/session.h"
 #include "train/step_sums.h"
+#include "train/stopwatch.h"
 #include "train/train.h"
 #include "train/weights.h"
 
@@ -29,18 +30,27 @@ class Trainer {
   int run();  // once; see run_training
 
  private:
+  // Of this rank's training thread.
+  struct TimeSpent {
+    double model_seconds = 0, model_cpu_seconds = 0;  // forward and backward
+    double peer_wait_seconds = 0;                     // for slower ranks, exchanging sums of losses
+    double optimizer_seconds = 0, optimizer_cpu_seconds = 0;
+  };
   struct Step {
     StepWork work;
     StepSums sums;
     ReducedStep reduced;
     StepStats stats;
+    TimeSpent spent;
   };
   void begin();
   void count_steps(LoaderInputs& inputs);
   void announce() const;
   void open_metrics();
+  void warn_of_step_size() const;
+  int run_steps();
   Step train(StepWork work);
-  void report(const Step& step, double seconds);
+  void report(const Step& step, const Stopwatch& whole);
   double step_flops(const StepWork& work) const;
   bool save_due() const;
   void save();

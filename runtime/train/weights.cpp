@@ -52,10 +52,12 @@ void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
   for (const ParameterSlot& slot : store.slots()) {
     const ParameterInfo& parameter = store.description().parameters[slot.parameter];
     values.resize(static_cast<size_t>(slot.elements));
-    if (plan_)
+    if (plan_) {
       plan_->load(slot.parameter, DType::kF32, values.data());
-    else
+      require_finite(directory_->path().string(), parameter, values);
+    } else {
       initialise(parameter, seed, kAlone, whole(parameter.shape), DType::kF32, values.data());
+    }
     store.set_values(slot, values);
   }
 }

@@ -10,6 +10,7 @@
 #include "weights/dtype.h"
 #include "weights/export.h"
 #include "weights/file_system.h"
+#include "weights/finite.h"
 #include "weights/init.h"
 #include "weights/load.h"
 #include "weights/safetensors.h"

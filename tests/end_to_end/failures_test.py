@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,8 @@ class Failures(unittest.TestCase):
         self.assertEqual(launcher.returncode, 128 + signal.SIGKILL, text)
         self.assertIn("rank 1", text)
         self.assertIn("SIGKILL", text)
+        state = json.loads((self.folder / "job/run/status.json").read_text())["state"]
+        self.assertIn("rank 1 of 2 was killed by SIGKILL", state)
         for child in children:
             self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
 
@@ -183,6 +186,162 @@ class Failures(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         for file in sorted(start.iterdir()):
             self.assertEqual((self.folder / "more/model" / file.name).read_bytes(), file.read_bytes(), file.name)
+
+    def break_tokenizer(self, change):
+        file = self.folder / "job/tokenizer/tokenizer.json"
+        file.write_text(change(json.loads(file.read_text())))
+
+    def test_a_broken_tokenizer_is_one_error_before_any_sample_in_check_and_in_training(self):
+        def other_model(tokenizer):
+            tokenizer["model"]["type"] = "Unigram"
+            return json.dumps(tokenizer)
+
+        def without_merges(tokenizer):
+            del tokenizer["model"]["merges"]
+            return json.dumps(tokenizer)
+
+        job = self.job()
+        whole = (self.folder / "job/tokenizer/tokenizer.json").read_text()
+        for change, text in ((lambda _: "not JSON", "expected a tokenizer.json"), (other_model, "Unigram"),
+                             (without_merges, "merges"), (lambda t: "{}", "tokenizer.json:")):
+            (self.folder / "job/tokenizer/tokenizer.json").write_text(whole)
+            self.break_tokenizer(change)
+            for command in (["check", job], [job]):
+                result = lfrun(*command)
+                self.refuses(result, 78, "model.tokenizer: ", text)
+                self.assertNotIn("train.jsonl", result.stderr)
+        (self.folder / "job/tokenizer/tokenizer.json").unlink()
+        for command in (["check", job], [job]):
+            self.refuses(lfrun(*command), 66, "model.tokenizer: ", "tokenizer.json does not exist")
+
+    def test_check_tells_mistakes_of_every_kind_in_one_pass_each_with_its_place(self):
+        job = self.job(model={"freeze": ["visoin.*"]}, data={"max_tokenz": 5, "media_root": "nowhere"},
+                       balance={"policy": "nosuch"}, optimizer={"beta1": 2})
+        blocked = self.folder / "a_file"
+        blocked.write_text("")
+        result = lfrun("check", job, "--set", f"job.output={blocked / 'run'}")
+        self.refuses(result, 78, "max_tokens?", "optimizer.beta1 must be in", "data.media_root: ", "nosuch",
+                     '"visoin.*" matches no parameter', "job.output: ", "is not a folder")
+        lines = result.stderr.splitlines()
+        for text in ("max_tokenz", "optimizer.beta1", "data.media_root:", "balancer plugin nosuch", "model.freeze:"):
+            line = next(line for line in lines if text in line)
+            self.assertRegex(line, r"job\.toml:\d+:\d+: ")
+        self.assertFalse((self.folder / "job/run").exists())
+
+    def test_check_leaves_nothing_behind_and_says_what_a_run_would_go_on_from(self):
+        job = self.job()
+        self.assertIn("nothing: starts at the first step", lfrun("check", job).stdout)
+        self.assertFalse((self.folder / "job/run").exists())
+        self.assertEqual(lfrun(job).returncode, 0)
+        before = sorted(self.folder.rglob("*"))
+        result = lfrun("check", job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("step 6: ", result.stdout)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+        file = self.folder / "job/run/ckpt/step-00000006/optimizer.safetensors"
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 4
+        file.write_bytes(bytes(data))
+        self.refuses(lfrun("check", job), 65, "optimizer.safetensors")
+
+    def test_check_sees_that_nothing_can_be_trained(self):
+        job = self.job()
+        self.refuses(lfrun("check", job, "--set", "data.max_tokens=1"), 78, "--set: data.max_tokens: each of 40 samples")
+        for picture in (self.folder / "job/data/images").iterdir():
+            picture.unlink()
+        self.refuses(lfrun("check", job), 65, "data.path: 2", "of 40 samples looked at are bad", "train.jsonl:2")
+
+    def test_a_step_that_takes_more_than_the_data_is_warned_of_and_a_stop_is_heard_while_it_is_gathered(self):
+        job = self.job(data={"micro_batches": 1000000})
+        result = lfrun("check", job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"warning: data.micro_batches = 1000000 .* passes over the data")
+        run = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True)
+        warned = False
+        for line in run.stderr:
+            if "results in" in line:
+                break
+            warned |= "passes over the data" in line
+        self.assertTrue(warned)
+        run.send_signal(signal.SIGTERM)
+        _, text = run.communicate(timeout=30)
+        self.assertEqual(run.returncode, 75, text)
+        self.assertIn("before the first step", text)
+
+    def test_a_refused_resume_names_what_changed_with_both_values(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        for command in (["check", job], [job]):
+            result = lfrun(*command, "--set", "optimizer.learning_rate=1e-5", "--set", "data.shuffle=false", "--set",
+                           "job.steps=9")
+            self.refuses(result, 78, "optimizer.learning_rate: was 0.003, is 1e-05", "data.shuffle: was true, is false",
+                         "--fresh")
+            self.assertNotIn("weight_decay", result.stderr)
+
+    def test_resume_false_beside_broken_checkpoints_does_not_ask_to_mend_them_and_export_does_not_speak_of_fresh(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        (self.folder / "job/run/ckpt/step-00000006/manifest.json").unlink()
+        self.refuses(lfrun(job, "--set", "checkpoint.resume=false"), 78, "checkpoint.resume: ", "--fresh")
+        result = lfrun("export", self.folder / "job/run", self.folder / "out")
+        self.refuses(result, 65, "expected a whole checkpoint", "manifest.json")
+        self.assertNotIn("--fresh", result.stderr)
+
+    def test_weights_that_are_not_finite_are_refused_by_the_name_of_their_tensor(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        start = self.folder / "job/run/model"
+        file = start / "model.safetensors"
+        data = bytearray(file.read_bytes())
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + size])
+        name = sorted(name for name in header if name.endswith("q_proj.weight"))[-1]
+        at = 8 + size + header[name]["data_offsets"][0]
+        data[at:at + 4] = struct.pack("<f", float("nan"))
+        file.write_bytes(bytes(data))
+        text = job.read_text().replace('config = "config.json"', f'path = "{start}"').replace('tokenizer = "tokenizer"\n', "")
+        (self.folder / "job/more.toml").write_text(text)
+        self.refuses(lfrun(self.folder / "job/more.toml", "--fresh"), 65, name, "nan")
+
+    def test_absurd_sizes_are_refused_at_once_with_their_bounds(self):
+        job = self.job()
+        config = self.folder / "job/config.json"
+        model = json.loads(config.read_text())
+        model["num_hidden_layers"] = 10 ** 7
+        config.write_text(json.dumps(model))
+        self.refuses(lfrun("check", job), 78, "num_hidden_layers", "[1, 4096]", "10000000")
+
+    def test_a_killed_leader_leaves_a_status_that_says_so(self):
+        job = self.job(job={"steps": 2000})
+        launcher = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True)
+        status = self.folder / "job/run/status.json"
+        deadline = time.monotonic() + 40
+        while time.monotonic() < deadline and not status.exists():
+            time.sleep(0.01)
+        leader = json.loads(status.read_text())
+        self.assertEqual(leader["state"], "running")
+        os.kill(leader["process"], signal.SIGKILL)
+        _, text = launcher.communicate(timeout=30)
+        self.assertEqual(launcher.returncode, 128 + signal.SIGKILL, text)
+        self.assertIn("rank 0 of 1 was killed by SIGKILL", json.loads(status.read_text())["state"])
+
+    def test_a_worker_whose_store_never_comes_hears_a_stop(self):
+        job = self.job()
+        environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        worker = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True, env=environment)
+        deadline = time.monotonic() + 40  # until it waits: the handler is there before the core is asked
+        caught = 1 << (signal.SIGTERM - 1)
+        while time.monotonic() < deadline:
+            line = next(l for l in pathlib.Path(f"/proc/{worker.pid}/status").read_text().splitlines() if "SigCgt" in l)
+            if int(line.split()[1], 16) & caught:
+                break
+            time.sleep(0.01)
+        worker.send_signal(signal.SIGTERM)
+        _, text = worker.communicate(timeout=30)
+        self.assertEqual(worker.returncode, 75, text)
+        self.assertIn("MASTER_PORT=1", text)
+        self.assertNotIn("c10d", text)
 
     def test_check_accepts_the_job_and_tells_memory_by_part(self):
         result = lfrun("check", self.job())

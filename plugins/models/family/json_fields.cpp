@@ -34,16 +34,19 @@ void JsonFields::refuse(const std::string& name, const std::string& expected) co
   throw sdk::Failure(LF_E_INVALID, fmt::format("{}.{}: expected {}, got {}", place_, name, expected, got));
 }
 
-int64_t JsonFields::at_least(const std::string& name, int64_t least, int64_t fallback) {
+int64_t JsonFields::within(const std::string& name, int64_t least, int64_t most, int64_t fallback) {
   const json* value = find(name);
   if (value == nullptr) return fallback;
-  // 2^40 bounds every size so that products of a few of them cannot overflow.
-  if (!value->is_number_integer() || value->get<int64_t>() < least || value->get<int64_t>() > (int64_t{1} << 40))
-    refuse(name, fmt::format("an integer of at least {}", least));
+  // A number of 2^63 and more is unsigned here, and would be negative as int64_t.
+  const bool fits = value->is_number_unsigned() ? value->get<uint64_t>() <= static_cast<uint64_t>(most)
+                                                : value->is_number_integer() && value->get<int64_t>() <= most;
+  if (!fits || value->get<int64_t>() < least) refuse(name, fmt::format("an integer in [{}, {}]", least, most));
   return value->get<int64_t>();
 }
 
-int64_t JsonFields::positive(const std::string& name, int64_t fallback) { return at_least(name, 1, fallback); }
+int64_t JsonFields::positive(const std::string& name, int64_t fallback, int64_t most) {
+  return within(name, 1, most, fallback);
+}
 
 double JsonFields::number(const std::string& name, double fallback) {
   const json* value = find(name);

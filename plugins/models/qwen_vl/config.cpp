@@ -19,6 +19,8 @@ using family::parse_text;
 using family::TextRules;
 using nlohmann::json;
 
+constexpr int64_t kOutWidth = 3584;  // of a tower whose vision_config does not say it
+
 [[noreturn]] void refuse(const std::string& message) { throw sdk::Failure(LF_E_INVALID, message); }
 
 Family parse_family(const std::string& model_type) {
@@ -55,16 +57,16 @@ TextRules text_rules_of(Family family) {
 VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& text) {
   const bool q3 = is_qwen3(family), q25 = family == Family::kQwen2_5Vl;
   VisionConfig c;
-  c.depth = fields.positive("depth", q3 ? 27 : 32);
+  c.depth = fields.positive("depth", q3 ? 27 : 32, JsonFields::kMostLayers);
   if (family == Family::kQwen2Vl) {
     // Here hidden_size is the width that leaves the tower.
     c.hidden_size = fields.positive("embed_dim", 1280);
-    c.out_hidden_size = fields.positive("hidden_size", 3584);
+    c.out_hidden_size = fields.positive("hidden_size", kOutWidth);
     c.intermediate_size =
         static_cast<int64_t>(static_cast<double>(c.hidden_size) * fields.positive_number("mlp_ratio", 4));
   } else {
     c.hidden_size = fields.positive("hidden_size", q3 ? 1152 : 3584);
-    c.out_hidden_size = fields.positive("out_hidden_size", 3584);
+    c.out_hidden_size = fields.positive("out_hidden_size", kOutWidth);
     c.intermediate_size = fields.positive("intermediate_size", q3 ? 4304 : 3420);
   }
   c.num_heads = fields.positive("num_heads", 16);
@@ -134,10 +136,12 @@ QwenVlConfig parse_config(std::string_view config_json) {
     config.text = parse_text(text, text_rules_of(config.family));
     tied = text.flag("tie_word_embeddings", false);
     append(config.unknown_keys, text.unread());
-  } else if (!is_qwen3(config.family)) {
+  } else if (!is_qwen3(config.family) && fields.has("hidden_size")) {
     config.text = parse_text(fields, text_rules_of(config.family));
   } else {
-    fields.refuse("text_config", "an object");
+    fields.refuse("text_config", is_qwen3(config.family)
+                                     ? "an object with the decoder's sizes"
+                                     : "an object with the decoder's sizes (or hidden_size and the others beside it)");
   }
   // transformers: the root's value counts; Qwen2-VL files of before version 5 keep it inside text_config.
   if (fields.has("tie_word_embeddings") && (is_qwen3(config.family) || fields.flag("tie_word_embeddings", false)))
@@ -148,11 +152,16 @@ QwenVlConfig parse_config(std::string_view config_json) {
   const json* vision_object = fields.object("vision_config");
   JsonFields vision(vision_object != nullptr ? *vision_object : empty, "config.json: vision_config");
   ignore_bookkeeping(vision);
+  if (vision_object == nullptr && config.text.hidden_size != kOutWidth)
+    fields.refuse("vision_config",
+                  fmt::format("an object with the tower's sizes (left out, the tower gives rows of {}, "
+                              "and the text's hidden_size is {})",
+                              kOutWidth, config.text.hidden_size));
   config.vision = parse_vision(vision, config.family, config.text);
   append(config.unknown_keys, vision.unread());
 
   const auto token = [&](const char* name, int64_t fallback) {
-    const int64_t id = fields.at_least(name, 0, fallback);
+    const int64_t id = fields.within(name, 0, JsonFields::kMostSize, fallback);
     if (id >= config.text.vocab_size) fields.refuse(name, fmt::format("below vocab_size {}", config.text.vocab_size));
     return id;
   };

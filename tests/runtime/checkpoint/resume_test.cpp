@@ -11,6 +11,7 @@ using test::State;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 void break_tensor(const std::filesystem::path& checkpoint) {
@@ -60,6 +61,17 @@ TEST(Resume, with_no_whole_checkpoint_left_it_refuses_to_start_over) {
   EXPECT_THAT(refusal([&] { find_resume_point(scratch / "ckpt", Verify::kHashes); }),
               AllOf(StartsWith("65 "), HasSubstr("--fresh"), HasSubstr("step-00000010/parameters.safetensors"),
                     HasSubstr("step-00000020/optimizer.safetensors")));
+}
+
+TEST(Resume, whoever_cannot_start_over_says_another_next_move) {
+  test::MemoryScratch scratch;
+  PosixFileSystem files;
+  EXPECT_FALSE(has_checkpoints(scratch / "ckpt"));
+  save(files, scratch / "ckpt", State(10));
+  break_tensor(scratch / "ckpt/step-00000010");
+  EXPECT_TRUE(has_checkpoints(scratch / "ckpt"));
+  EXPECT_THAT(refusal([&] { find_resume_point(scratch / "ckpt", Verify::kHashes, "fetch it again"); }),
+              AllOf(HasSubstr("found none; fetch it again:"), Not(HasSubstr("--fresh"))));
 }
 
 TEST(Resume, sizes_alone_are_checked_where_asked) {

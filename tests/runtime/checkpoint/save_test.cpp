@@ -40,6 +40,22 @@ TEST(Checkpoint, what_was_saved_comes_back_bit_for_bit) {
   EXPECT_EQ(checkpoint.state().position.samples_seen, 42007u);
 }
 
+TEST(Checkpoint, counts_scalars_and_empty_tensors_come_back) {
+  test::MemoryScratch scratch;
+  PosixFileSystem files;
+  LocalExchange alone;
+  const int64_t count = INT64_MAX;
+  CheckpointWriter writer(files, alone, test::options_for(scratch / "ckpt"));
+  writer.save(State(1).trainer, {whole_tensor("optimizer", "w.step", DType::kI64, {}, &count),
+                                 whole_tensor("optimizer", "none", DType::kF32, {0, 3}, nullptr)});
+  ASSERT_EQ(writer.wait()->outcome, Outcome::kSaved);
+  const Checkpoint checkpoint = Checkpoint::open(scratch / "ckpt/step-00000001", Verify::kHashes);
+  int64_t read = 0;
+  checkpoint.read("w.step", {}, DType::kI64, &read);
+  EXPECT_EQ(read, count);
+  checkpoint.read("none", std::vector<int64_t>{0, 3}, DType::kF32, nullptr);
+}
+
 TEST(Checkpoint, the_same_state_gives_the_same_bytes) {
   test::MemoryScratch scratch;
   PosixFileSystem files;

@@ -26,7 +26,7 @@ struct State {
     trainer.position.bad_samples = 3;
     trainer.position.long_samples = 4;
     trainer.position.cut_samples = 5;
-    trainer.config_hash = "c0ffee";
+    trainer.settings = {{"job.seed", "7"}, {"model.family", "\"qwen_vl\""}};
     trainer.versions = {{"lfrun", "0.1.0"}, {"qwen_vl", "0.1"}};
     trainer.model_state = std::string("model\0state", 11);
     trainer.balance_state = "";

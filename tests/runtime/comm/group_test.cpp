@@ -470,6 +470,44 @@ TEST(open_store, a_place_that_is_none_is_refused) {
   }
 }
 
+TEST(tcp_store, a_server_that_never_comes_is_one_clear_error_and_a_stop_is_heard_meanwhile) {
+  const uint16_t port = 25000 + static_cast<uint16_t>(getpid() % 3000);
+  const auto refusal = [&](const lf::StopRequested& stop) {
+    try {
+      lf::open_tcp_store({"127.0.0.1", port, false}, 300ms, stop);
+    } catch (const lf::Error& error) {
+      return std::pair(error.exit(), std::string(error.what()));
+    }
+    return std::pair(lf::Exit::kDone, std::string());
+  };
+  const auto [exit, text] = refusal({});
+  EXPECT_EQ(exit, lf::Exit::kUnavailable);
+  EXPECT_EQ(text,
+            fmt::format("no store at MASTER_ADDR=127.0.0.1 MASTER_PORT={} within 0.3 s: Connection refused; check "
+                        "that rank 0 runs there",
+                        port));
+  EXPECT_EQ(refusal([] { return true; }).first, lf::Exit::kSavedRunAgain);
+}
+
+TEST(tcp_store, a_server_that_is_no_store_is_given_up_in_time) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&at), size), 0);
+  ASSERT_EQ(listen(listener, 4), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&at), &size);
+  try {
+    lf::open_tcp_store({"127.0.0.1", ntohs(at.sin_port), false}, 300ms);
+    ADD_FAILURE() << "opened";
+  } catch (const lf::Error& error) {
+    EXPECT_EQ(error.exit(), lf::Exit::kUnavailable);
+    EXPECT_THAT(error.what(), HasSubstr("no store at MASTER_ADDR=127.0.0.1"));
+  }
+  close(listener);
+}
+
 TEST(tcp_store, an_address_that_is_not_of_this_host_is_named) {
   try {
     lf::open_tcp_store({"192.0.2.1", 29511, true}, 1s);  // TEST-NET-1, RFC 5737

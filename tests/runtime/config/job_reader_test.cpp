@@ -69,6 +69,41 @@ TEST_F(JobReader, a_key_unlike_any_other_is_answered_with_what_the_table_has) {
             "job.toml:9:1: memory.zzzzzz is unknown; [memory] has recompute");
 }
 
+TEST_F(JobReader, a_table_given_as_if_it_were_an_option_is_answered_with_its_keys) {
+  EXPECT_EQ(message(kMinimal, {"memory=3"}), "--set memory=3: memory is a table, not an option; it has recompute");
+}
+
+TEST_F(JobReader, a_setting_that_is_no_utf8_is_refused) {
+  EXPECT_THAT(message(kMinimal, {"data.path=/tmp/\xff\xfe"}), HasSubstr("expected UTF-8"));
+  EXPECT_EQ(message(kMinimal, {"data.path=/tmp/\xc3\xa9"}), "");
+}
+
+TEST_F(JobReader, no_steps_and_no_epochs_are_told_apart_from_none_given) {
+  const std::string rest = "[model]\nfamily = \"tiny\"\nconfig = \"c.json\"\n[data]\npath = \"t.jsonl\"\n";
+  EXPECT_THAT(message("[job]\nsteps = 0\n" + rest), StartsWith("job.toml:2:9: job.steps: expected at least 1, got 0"));
+  EXPECT_THAT(message("[job]\nepochs = 0\n" + rest),
+              StartsWith("job.toml:2:10: job.epochs: expected more than 0, got 0"));
+  EXPECT_THAT(message(rest), StartsWith("job.toml: job.steps or job.epochs is required"));
+}
+
+TEST_F(JobReader, whoever_goes_on_gets_all_mistakes_and_the_options_that_they_concern) {
+  Problems problems;
+  const ResolvedJob job =
+      resolve_job({.file = write(kMinimal + "max_tokens = 0\n[optimizer]\nlearning_rate = \"x\"\n")}, problems);
+  EXPECT_EQ(problems.size(), 2u);
+  EXPECT_THAT(job.broken, ElementsAre("data.max_tokens", "optimizer.learning_rate"));
+  EXPECT_EQ(job.config.data.max_tokens, JobConfig().data.max_tokens);
+  EXPECT_EQ(job.config.model.family, "tiny");
+}
+
+TEST_F(JobReader, a_message_about_an_option_gets_the_place_that_gave_its_value) {
+  const ResolvedJob job = resolve_job({.file = write(kMinimal), .overrides = {{"data.max_tokens=9", "--set"}}});
+  const std::string file = (folder_ / "job.toml").string();
+  EXPECT_EQ(with_origins(job, "data.path: none\ndata.max_tokens: 9\nmodel.freeze: x\nmodel.pathology: y\nelse"),
+            file + ":7:8: data.path: none\n--set: data.max_tokens: 9\n" + file +
+                ": model.freeze: x\nmodel.pathology: y\nelse");
+}
+
 TEST_F(JobReader, an_unknown_table_is_refused_once) {
   EXPECT_EQ(message(kMinimal + "[optimiser]\nlearning_rate = 1\nbeta1 = 2\n"),
             "job.toml:8:2: optimiser is unknown; did you mean optimizer?");
@@ -245,6 +280,33 @@ TEST_F(JobReader, missing_inputs_are_all_named_with_the_place_that_asked_for_the
   std::ofstream(folder_ / "train.jsonl") << "";
   std::filesystem::create_directory(folder_ / "media");
   EXPECT_NO_THROW(require_inputs(job));
+}
+
+TEST_F(JobReader, every_missing_path_of_a_list_is_named_and_a_tokenizer_folder_must_hold_its_file) {
+  std::ofstream(folder_ / "config.json") << "{}";
+  std::filesystem::create_directory(folder_ / "tok");
+  auto job = resolve_job(
+      {.file =
+           write("[job]\nsteps = 1\n[model]\nfamily = \"tiny\"\nconfig = \"config.json\"\ntokenizer = \"tok\"\n[data]\n"
+                 "path = [\"a.jsonl\", \"b.jsonl\"]\n")});
+  Problems problems;
+  check_inputs(job, problems);
+  EXPECT_EQ(problems.size(), 3u);
+  EXPECT_THAT(job.broken, ElementsAre("data.path", "model.tokenizer"));
+  try {
+    problems.refuse_if_any();
+  } catch (const Error& error) {
+    for (const char* text : {"a.jsonl does not exist", "b.jsonl does not exist", "tok/tokenizer.json does not exist"})
+      EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+TEST(Unreadable, a_file_that_may_not_be_read_is_told_from_one_that_is_not_there) {
+  EXPECT_EQ(exit_of_unreadable(EACCES), Exit::kPermission);
+  EXPECT_EQ(exit_of_unreadable(EPERM), Exit::kPermission);
+  EXPECT_EQ(exit_of_unreadable(ENOENT), Exit::kInputMissing);
+  EXPECT_EQ(exit_of_unreadable(ENOTDIR), Exit::kInputMissing);
+  EXPECT_EQ(exit_of_unreadable(EIO), Exit::kIo);
 }
 
 TEST_F(JobReader, starting_over_takes_the_first_free_directory) {

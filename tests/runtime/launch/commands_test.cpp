@@ -47,6 +47,31 @@ TEST_F(Commands, a_bad_command_line_is_one_line_and_exit_64) {
   EXPECT_EQ(run({}).code, 64);
 }
 
+TEST_F(Commands, a_mistyped_command_is_not_taken_for_a_job_file) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"chek"}, {"chek", job_.string()}}) {
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.code, 64);
+    EXPECT_EQ(ended.err,
+              "lfrun: chek is neither a job file nor a command; did you mean check?; `lfrun --help` shows the usage\n");
+  }
+  EXPECT_THAT(run({"help"}).err, HasSubstr("did you mean --help?"));
+  EXPECT_EQ(run({"absent"}).code, 66);
+}
+
+TEST_F(Commands, a_job_that_is_no_toml_is_refused_by_check_without_a_core) {
+  std::ofstream(job_, std::ios::app) << "= nothing\n";
+  EXPECT_EQ(run({"check", job_.string()}).code, 78);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/rank0.txt"));
+}
+
+TEST_F(Commands, mistakes_in_options_paths_and_plugins_are_told_together) {
+  std::filesystem::remove(folder_ / "train.jsonl");
+  const Ended ended = run(job_arguments({"--set", "model.family=absent", "--set", "optimizer.beta1=2"}));
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("optimizer.beta1 must be in [0, 1)"), HasSubstr("train.jsonl does not exist"),
+                               HasSubstr("--set: model plugin absent: expected one in ")));
+}
+
 TEST_F(Commands, a_bad_job_file_tells_all_its_mistakes_and_exit_78) {
   std::ofstream(job_, std::ios::app) << "max_tokenz = 1\nmicro_batches = 0\n";
   const Ended ended = run(job_arguments());
@@ -68,7 +93,7 @@ TEST_F(Commands, all_missing_plugins_are_told_and_exit_78) {
   const Ended ended = run(job_arguments({"--set", "model.family=absent", "--set", "balance.policy=absent_too"}));
   EXPECT_EQ(ended.code, 78);
   EXPECT_THAT(ended.err, AllOf(HasSubstr("model plugin absent: expected one in "), HasSubstr("there are toy"),
-                               HasSubstr("\nbalancer plugin absent_too: expected one in ")));
+                               HasSubstr("\n--set: balancer plugin absent_too: expected one in ")));
 }
 
 TEST_F(Commands, a_plugin_that_crashes_on_probe_is_one_line_and_exit_78_before_any_worker_starts) {
@@ -76,7 +101,7 @@ TEST_F(Commands, a_plugin_that_crashes_on_probe_is_one_line_and_exit_78_before_a
   std::filesystem::copy(LF_BUILD_DIR "/test_plugins/crashes_in_constructor.lfplugin.so", folder_ / "plugins");
   const Ended ended = run(job_arguments({"--plugin-dir", "plugins", "--set", "balance.policy=good_00"}));
   EXPECT_EQ(ended.code, 78);
-  EXPECT_EQ(ended.err, (folder_ / "plugins/crashes_in_constructor.lfplugin.so").string() +
+  EXPECT_EQ(ended.err, "--set: " + (folder_ / "plugins/crashes_in_constructor.lfplugin.so").string() +
                            ": crashed on probe (signal 11, SIGSEGV) while it was being opened\n");
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "out"));
 }

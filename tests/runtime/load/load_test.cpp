@@ -1,6 +1,7 @@
 // Several ranks, as threads, load one data set: the same global batches whatever the layout.
 #include "load/load.h"
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <random>
@@ -29,6 +30,10 @@ std::vector<std::string> mixed_texts(int count) {
   for (int i = 0; i < count; ++i)
     texts.push_back(fmt::format("rows={} weight={} images={}", 1 + dice() % 60, dice() % 20, dice() % 3));
   return texts;
+}
+
+std::vector<std::string> texts_of_rows(int count, int rows) {
+  return std::vector<std::string>(count, fmt::format("rows={} weight=1", rows));
 }
 
 int64_t rows_of(const std::string& text) { return std::stoll(text.substr(text.find("rows=") + 5)); }
@@ -293,6 +298,47 @@ TEST(StepEstimate, is_exact_where_all_samples_are_looked_at) {
   const StepEstimate sampled = estimate_steps(job.inputs(alone), 45);
   EXPECT_FALSE(sampled.exact);
   EXPECT_NEAR(static_cast<double>(sampled.steps), static_cast<double>(actual), 0.2 * static_cast<double>(actual));
+}
+
+// A step that asks for more than memory or patience allow must not keep a rank from hearing that it shall stop.
+TEST(Loader, a_stop_that_one_rank_hears_while_a_step_is_gathered_ends_loading_on_all_without_a_step) {
+  LoadJob job(texts_of_rows(64, 1));
+  job.config.data.micro_batches = 500'000;
+  const auto meeting = std::make_shared<Meeting>(2);
+  std::atomic<int> asked = 0;
+  std::vector<std::future<bool>> stopped;
+  for (int rank = 0; rank < 2; ++rank)
+    stopped.push_back(std::async(std::launch::async, [&, rank] {
+      ThreadExchange exchange(meeting, rank);
+      LoaderInputs inputs = job.inputs(exchange);
+      inputs.last_step = 3;
+      if (rank == 1) inputs.stop_requested = [&] { return ++asked > 5; };  // in the middle of the first step
+      return Loader(inputs).next().stopped;
+    }));
+  for (auto& rank : stopped) EXPECT_TRUE(rank.get());
+}
+
+TEST(Loader, steps_gathered_before_a_stop_are_given_or_dropped_on_all_ranks_alike) {
+  LoadJob job(texts_of_rows(64, 10));
+  job.config.data.micro_batches = 2;
+  const auto meeting = std::make_shared<Meeting>(2);
+  std::atomic<bool> stop = false;
+  std::vector<std::future<int>> steps;
+  for (int rank = 0; rank < 2; ++rank)
+    steps.push_back(std::async(std::launch::async, [&, rank] {
+      ThreadExchange exchange(meeting, rank);
+      LoaderInputs inputs = job.inputs(exchange);
+      inputs.last_step = 1000;
+      if (rank == 0) inputs.stop_requested = [&] { return stop.load(); };
+      Loader loader(inputs);
+      int given = 0;
+      while (!loader.next().stopped)
+        if (++given == 3) stop = true;
+      return given;
+    }));
+  const int first = steps[0].get();
+  EXPECT_GE(first, 3);
+  EXPECT_EQ(steps[1].get(), first);
 }
 
 }  // namespace

@@ -57,6 +57,20 @@ TEST(history, how_a_step_was_balanced_is_told_where_there_is_more_than_one_rank)
   EXPECT_EQ(balance.at("measured_imbalance"), 0.0625);
 }
 
+TEST(history, the_parts_of_a_step_add_up_to_it) {
+  auto report = a_report(1);
+  report.model_seconds = 0.4;
+  report.peer_wait_seconds = 0.03;
+  report.optimizer_seconds = 0.02;
+  const json row = json::parse(lf::json_row(report));
+  double sum = 0;
+  for (const char* part : {"data_wait_seconds", "model_seconds", "peer_wait_seconds", "reduction_exposed_seconds",
+                           "optimizer_seconds", "rest_seconds"})
+    sum += row.at(part).get<double>();
+  EXPECT_DOUBLE_EQ(sum, row.at("step_seconds"));
+  EXPECT_NEAR(row.at("rest_seconds"), 0.5 - 0.4 - 0.03 - 0.02 - 0.01 - 0.02, 1e-12);
+}
+
 TEST(history, numbers_that_are_not_finite_are_null_because_json_has_none) {
   auto report = a_report(1);
   report.loss = std::nan("");

@@ -11,6 +11,7 @@
 #include "internvl/processor/cost.h"
 #include "internvl/processor/fields.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "text/job_tokenizer.h"
 
 namespace lf::internvl {
 namespace {
@@ -52,15 +53,16 @@ InternVlProcessor::InternVlProcessor(const lf_host* host, const InternVlConfig& 
   if (folder.empty()) folder = tokenizer_folder_;
   rules_ =
       read_tile_rules(config, folder, data_of(request), {options.min_tiles, options.max_tiles, options.share_tiles});
+  const json data = data_of(request);
+  const auto path = data.find("path");
+  if (path != data.end() && !path->empty()) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 
 const InternVlProcessor::Text& InternVlProcessor::text() const {
   std::call_once(text_once_, [&] {
-    if (tokenizer_folder_.empty())
-      throw sdk::Failure(
-          LF_E_INVALID,
-          "a sample has text, but there is no tokenizer; set model.tokenizer to the folder of its tokenizer.json");
-    text_ = std::make_unique<const Text>(tokenizer_folder_ / "tokenizer.json", config_, style_);
+    text_ = text::open_job_tokenizer(tokenizer_folder_, [&](const std::filesystem::path& file) {
+      return std::make_unique<const Text>(file, config_, style_);
+    });
   });
   return *text_;
 }

@@ -12,6 +12,7 @@
 #include "lf/plugin_sdk/guard.hpp"
 #include "qwen_vl/processor/fields.h"
 #include "qwen_vl/processor/positions.h"
+#include "text/job_tokenizer.h"
 
 namespace lf::qwen_vl {
 namespace {
@@ -60,6 +61,8 @@ QwenVlProcessor::QwenVlProcessor(const lf_host* host, const QwenVlConfig& config
   style_ = style_of(data, config);
   rules_ = read_vision_rules(config, folder_, data);
   judge_templates(host);
+  const auto path = data.find("path");
+  if (path != data.end() && !path->empty()) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 
 void QwenVlProcessor::judge_templates(const lf_host* host) const {
@@ -83,11 +86,9 @@ void QwenVlProcessor::judge_templates(const lf_host* host) const {
 
 const QwenVlProcessor::Text& QwenVlProcessor::text() const {
   std::call_once(text_once_, [&] {
-    if (tokenizer_folder_.empty())
-      throw sdk::Failure(
-          LF_E_INVALID,
-          "a sample has text, but there is no tokenizer; set model.tokenizer to the folder of its tokenizer.json");
-    text_ = std::make_unique<const Text>(tokenizer_folder_ / "tokenizer.json", config_, style_);
+    text_ = text::open_job_tokenizer(tokenizer_folder_, [&](const std::filesystem::path& file) {
+      return std::make_unique<const Text>(file, config_, style_);
+    });
   });
   return *text_;
 }

@@ -23,7 +23,8 @@ namespace lf::qwen_vl {
 class QwenVlProcessor {
  public:
   // create_json: as lf_model_api.create gets it; "path", "tokenizer" and "data" are read. Small files of the model's
-  // folder are read now, the tokenizer at the first sample that has text. Throws sdk::Failure LF_E_INVALID.
+  // folder are read now, and so is the tokenizer where data.path names any data; else at the first sample that has
+  // text. Throws sdk::Failure LF_E_INVALID.
   QwenVlProcessor(const lf_host* host, const QwenVlConfig& config, std::string_view create_json);
 
   // From text and headers. Throws LF_E_DATA with the sample's place. The same rows as collate will produce.

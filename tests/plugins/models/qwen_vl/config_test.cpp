@@ -144,5 +144,28 @@ TEST(Config, names_keys_that_nobody_knows) {
   EXPECT_THAT(parse_config(config.dump()).unknown_keys, ElementsAre("config.json: vision_config.new_trick"));
 }
 
+TEST(Config, of_absurd_sizes_is_refused_at_once_naming_the_field_and_its_bounds) {
+  json config = published_7b();
+  config["num_hidden_layers"] = 10'000'000;
+  EXPECT_EQ(refusal(config), "config.json.num_hidden_layers: expected an integer in [1, 4096], got 10000000");
+  config = published_7b();
+  config["vision_config"]["depth"] = int64_t{1} << 40;
+  EXPECT_THAT(refusal(config), HasSubstr("config.json: vision_config.depth: expected an integer in [1, 4096]"));
+  config = published_7b();
+  for (const json& size : {json(uint64_t{1} << 63), json(int64_t{1} << 31), json(0), json(-1), json(1.5), json("8")}) {
+    config["hidden_size"] = size;
+    EXPECT_THAT(refusal(config), HasSubstr("hidden_size: expected an integer in [1, 1073741824], got " + size.dump()));
+  }
+}
+
+TEST(Config, without_its_tower_or_its_decoder_says_which_object_is_missing) {
+  json config = published_7b();
+  config.erase("hidden_size");
+  EXPECT_THAT(refusal(config), HasSubstr("config.json.text_config: expected an object"));
+  const json tower_missing = {{"model_type", "qwen3_vl"}, {"text_config", {{"hidden_size", 64}}}};
+  EXPECT_THAT(refusal(tower_missing), HasSubstr("config.json.vision_config: expected an object"));
+  EXPECT_THAT(refusal({{"model_type", "qwen3_vl"}}), HasSubstr("config.json.text_config: expected an object"));
+}
+
 }  // namespace
 }  // namespace lf::test

@@ -1,0 +1,106 @@
+// The files and folders that a job names, and where messages say that they were named.
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "config/options.h"
+
+namespace lf {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Wanted {
+  bool folder = false, file = false;  // what it may be
+};
+
+// Nothing where it can be read.
+struct Trouble {
+  Exit exit;
+  std::string what;
+};
+std::optional<Trouble> trouble_with(const fs::path& path, Wanted wanted) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return Trouble{exit_of_unreadable(errno),
+                   errno == ENOENT ? "does not exist" : fmt::format("cannot be read: {}", std::strerror(errno))};
+  close(fd);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status) && !wanted.folder) return Trouble{Exit::kInputMissing, "is a folder; expected a file"};
+  if (!fs::is_directory(status) && !wanted.file) return Trouble{Exit::kInputMissing, "is not a folder"};
+  if (!fs::is_directory(status) && !fs::is_regular_file(status))
+    return Trouble{Exit::kInputMissing, "is not a regular file"};
+  return std::nullopt;
+}
+
+bool continues_a_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+}  // namespace
+
+std::string with_origin(const ResolvedJob& job, std::string_view option, const std::string& message) {
+  const auto origin = job.origins.find(option);
+  const bool given = origin != job.origins.end() && origin->second != "default";
+  return fmt::format("{}: {}", given ? origin->second : job.config.file.string(), message);
+}
+
+std::string with_origins(const ResolvedJob& job, const std::string& message) {
+  std::string out;
+  for (size_t start = 0; start <= message.size();) {
+    const size_t end = std::min(message.find('\n', start), message.size());
+    const std::string line = message.substr(start, end - start);
+    const Option* about = nullptr;
+    for (const Option& option : options())
+      if (line.starts_with(option.name) &&
+          (line.size() == option.name.size() || !continues_a_name(line[option.name.size()])) &&
+          (about == nullptr || option.name.size() > about->name.size()))
+        about = &option;
+    out += (start == 0 ? "" : "\n") + (about == nullptr ? line : with_origin(job, about->name, line));
+    start = end + 1;
+  }
+  return out;
+}
+
+void check_inputs(ResolvedJob& job, Problems& problems) {
+  const auto refuse = [&](std::string_view option, const fs::path& path, const Trouble& trouble) {
+    problems.add(trouble.exit, with_origin(job, option, fmt::format("{}: {} {}", option, path.string(), trouble.what)));
+    job.broken.emplace(option);
+  };
+  const auto require = [&](std::string_view option, const fs::path& path, Wanted wanted) {
+    if (path.empty() || job.broken.contains(option)) return;
+    if (const auto trouble = trouble_with(path, wanted)) refuse(option, path, *trouble);
+  };
+  const JobConfig& config = job.config;
+  require("model.path", config.model.path, {.folder = true});
+  if (!config.model.path.empty() && !job.broken.contains("model.path")) {
+    const fs::path file = config.model.path / "config.json";
+    if (const auto trouble = trouble_with(file, {.file = true})) refuse("model.path", file, *trouble);
+  }
+  require("model.config", config.model.config, {.file = true});
+  if (config.model.tokenizer != config.model.path) {
+    require("model.tokenizer", config.model.tokenizer, {.folder = true});
+    if (!config.model.tokenizer.empty() && !job.broken.contains("model.tokenizer")) {
+      const fs::path file = config.model.tokenizer / "tokenizer.json";
+      if (const auto trouble = trouble_with(file, {.file = true})) refuse("model.tokenizer", file, *trouble);
+    }
+  }
+  if (!job.broken.contains("data.path"))
+    for (const fs::path& path : config.data.path)
+      if (const auto trouble = trouble_with(path, {.folder = true, .file = true})) refuse("data.path", path, *trouble);
+  require("data.media_root", config.data.media_root, {.folder = true});
+}
+
+void require_inputs(const ResolvedJob& job) {
+  Problems problems;
+  ResolvedJob checked = job;
+  check_inputs(checked, problems);
+  problems.refuse_if_any();
+}
+
+}  // namespace lf

@@ -1,0 +1,51 @@
+// Mistakes collected in one pass and told together, so that people mend them in one go.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace lf {
+
+// In the order in which they are told. One thread at a time.
+class Problems {
+ public:
+  // `text`: one line, or several. What is known already is not told twice.
+  void add(Exit exit, const std::string& text) {
+    if (std::find(lines_.begin(), lines_.end(), text) != lines_.end()) return;
+    if (lines_.empty()) exit_ = exit;
+    lines_.push_back(text);
+  }
+
+  // Calls body(). False where it threw lf::Error, which is then among the problems.
+  template <typename Body>
+  bool attempt(Body&& body) {
+    try {
+      body();
+      return true;
+    } catch (const Error& error) {
+      add(error.exit(), error.what());
+      return false;
+    }
+  }
+
+  bool empty() const { return lines_.empty(); }
+  size_t size() const { return lines_.size(); }
+
+  // Throws all of them as one error, with the exit code of the first.
+  void refuse_if_any() const {
+    if (lines_.empty()) return;
+    std::string all;
+    for (const std::string& line : lines_) all += (all.empty() ? "" : "\n") + line;
+    throw Error(exit_, all);
+  }
+
+ private:
+  Exit exit_ = Exit::kConfig;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace lf

@@ -44,6 +44,10 @@ int64_t JsonFields::within(const std::string& name, int64_t least, int64_t most,
   return value->get<int64_t>();
 }
 
+int64_t JsonFields::at_least(const std::string& name, int64_t least, int64_t fallback) {
+  return within(name, least, int64_t{1} << 40, fallback);
+}
+
 int64_t JsonFields::positive(const std::string& name, int64_t fallback, int64_t most) {
   return within(name, 1, most, fallback);
 }

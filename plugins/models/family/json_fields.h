@@ -20,9 +20,10 @@ class JsonFields {
   // Null counts as absent everywhere.
   bool has(const std::string& name) const;
   // Products of a few sizes of at most kMostSize do not overflow, and none of them takes long to be refused later.
-  static constexpr int64_t kMostSize = int64_t{1} << 30, kMostLayers = 4096;
+  static constexpr int64_t kMostSize = int64_t{1} << 30, kMostLayers = 4096, kMostExperts = 1 << 16;
   int64_t positive(const std::string& name, int64_t fallback, int64_t most = kMostSize);
   int64_t within(const std::string& name, int64_t least, int64_t most, int64_t fallback);
+  int64_t at_least(const std::string& name, int64_t least, int64_t fallback);  // of what is no size: up to 2^40
   double positive_number(const std::string& name, double fallback);
   double number(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);

@@ -52,8 +52,8 @@ Rope parse_rope(JsonFields& fields, const TextRules& rules) {
 }
 
 void parse_experts(JsonFields& fields, TextConfig& c) {
-  c.num_experts =
-      fields.has("num_local_experts") ? fields.positive("num_local_experts", 0) : fields.positive("num_experts", 60);
+  c.num_experts = fields.has("num_local_experts") ? fields.positive("num_local_experts", 0, JsonFields::kMostExperts)
+                                                  : fields.positive("num_experts", 60, JsonFields::kMostExperts);
   fields.ignore({"num_local_experts", "num_experts"});
   c.num_experts_per_tok = fields.positive("num_experts_per_tok", 4);
   if (c.num_experts_per_tok > c.num_experts)
@@ -155,7 +155,7 @@ TextConfig parse_text(JsonFields& fields, const TextRules& rules) {
   c.vocab_size = fields.positive("vocab_size", rules.vocabulary);
   c.hidden_size = fields.positive("hidden_size", rules.width);
   c.intermediate_size = fields.positive("intermediate_size", rules.intermediate);
-  c.num_hidden_layers = fields.positive("num_hidden_layers", rules.layers);
+  c.num_hidden_layers = fields.positive("num_hidden_layers", rules.layers, JsonFields::kMostLayers);
   c.num_attention_heads = fields.positive("num_attention_heads", rules.heads);
   c.num_key_value_heads =
       fields.positive("num_key_value_heads", rules.kv_heads > 0 ? rules.kv_heads : c.num_attention_heads);

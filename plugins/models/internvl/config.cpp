@@ -54,7 +54,7 @@ void parse_vision(InternVlConfig& config, const json& object) {
   ignore_bookkeeping(fields);
   VisionConfig& v = config.vision;
   v.hidden_size = fields.positive("hidden_size", original ? 3200 : 1024);
-  v.num_hidden_layers = fields.positive("num_hidden_layers", original ? 48 : 24);
+  v.num_hidden_layers = fields.positive("num_hidden_layers", original ? 48 : 24, JsonFields::kMostLayers);
   v.num_attention_heads = fields.positive("num_attention_heads", original ? 25 : 16);
   if (v.hidden_size % v.num_attention_heads != 0)
     fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", v.hidden_size));

@@ -17,13 +17,14 @@ class CostTerms {
   explicit CostTerms(const ModelCalls& model);
 
   const std::vector<ComponentTerms>& components() const { return components_; }
-  // Appends the amounts of one atom, in the order of the component's terms.
-  void append(uint32_t component, const double* numbers, std::vector<double>& amounts) const;
+  // Appends the amounts of one atom, in the order of the component's terms, and returns the bytes that it keeps from
+  // forward to backward.
+  int64_t append(uint32_t component, const double* numbers, std::vector<double>& amounts) const;
 
  private:
   struct Feature {
     uint32_t index = 0;
-    double operations = 0;  // of one unit of it
+    double operations = 0, bytes = 0;  // of one unit of it
   };
   const ModelCalls& model_;
   std::vector<ComponentTerms> components_;

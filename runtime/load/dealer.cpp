@@ -1,5 +1,6 @@
 #include "load/dealer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -47,6 +48,7 @@ StepAtoms Dealer::atoms_of(const PackedStep& step, int64_t number) const {
   atoms.objective = LF_OBJECTIVE_SUM;  // ranks wait once a step, at the reduction
   atoms.micro_batches = per_rank;
   atoms.components.resize(model_.components().size());
+  std::vector<int64_t> kept(step.samples.size(), 0);  // bytes from forward to backward, of all of a sample's atoms
   for (uint32_t c = 0; c < atoms.components.size(); ++c) {
     AtomTable& table = atoms.components[c];
     const uint32_t n_features = model_.components()[c].n_features;
@@ -56,14 +58,21 @@ StepAtoms Dealer::atoms_of(const PackedStep& step, int64_t number) const {
         const double* numbers = features.numbers[c].data() + size_t{atom} * n_features;
         table.sample.push_back(i);
         table.rows.push_back(static_cast<int64_t>(numbers[0]));
-        table.bytes.push_back(0);
         table.arrival_replica.push_back(static_cast<int32_t>(step.micro_batch[i]) / per_rank);
         table.arrival_micro_batch.push_back(static_cast<int32_t>(step.micro_batch[i]) % per_rank);
-        terms_->append(c, numbers, table.amounts);
+        kept[i] += terms_->append(c, numbers, table.amounts);
       }
     }
   }
-  atoms.components.back().row_limit = inputs_.config->data.max_tokens;
+  for (AtomTable& table : atoms.components) table.bytes.assign(table.sample.size(), 0);
+  // A plan must not need more memory than the samples would as they arrive: pictures, too, take room, and max_tokens
+  // does not count them.
+  std::vector<int64_t> arrival(static_cast<size_t>(ranks_) * per_rank, 0);
+  for (size_t i = 0; i < kept.size(); ++i) arrival[step.micro_batch[i]] += kept[i];
+  AtomTable& last = atoms.components.back();
+  last.row_limit = inputs_.config->data.max_tokens;
+  last.byte_limit = *std::ranges::max_element(arrival);
+  last.bytes = std::move(kept);
   return atoms;
 }
 

@@ -108,16 +108,17 @@ std::vector<lf_named_tensor> ModelCalls::collate(const std::vector<Part>& parts)
   return columns;
 }
 
-double ModelCalls::operations(uint32_t component, const double* numbers) const {
-  if (!LF_HAS(api_, cost)) return numbers[0];
-  double operations = 0;
+ModelCalls::AtomCost ModelCalls::cost(uint32_t component, const double* numbers) const {
+  if (!LF_HAS(api_, cost)) return {numbers[0], 0};
+  AtomCost total;
   for (uint32_t unit = 0; unit < components_[component].n_units; ++unit) {
     lf_cost cost = sdk::with_header<lf_cost>();
     lf_err err = sdk::make_err();
     sdk::check(api_->cost(model_, component, unit, numbers, 1, &cost, &err), err);
-    operations += cost.forward_flops + cost.input_flops + cost.weight_flops;
+    total.operations += cost.forward_flops + cost.input_flops + cost.weight_flops;
+    total.saved_bytes += static_cast<double>(cost.saved_bytes);
   }
-  return operations;
+  return total;
 }
 
 }  // namespace lf

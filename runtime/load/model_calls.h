@@ -44,9 +44,12 @@ class ModelCalls {
   // The columns, to be released by the caller. Throws BadSample without telling which of several it was.
   std::vector<lf_named_tensor> collate(const std::vector<Part>& parts) const;
 
-  // Floating-point operations of forward and backward of one atom of a component; its rows where the family states no
-  // cost.
-  double operations(uint32_t component, const double* numbers) const;
+  // Of one atom of a component, all its units: forward and backward, and what is kept in between. Where the family
+  // states no cost: its rows, and no bytes.
+  struct AtomCost {
+    double operations = 0, saved_bytes = 0;
+  };
+  AtomCost cost(uint32_t component, const double* numbers) const;
 
  private:
   const lf_model_api* api_;

@@ -86,6 +86,35 @@ TEST(BalancedLoader, the_same_samples_are_trained_in_a_step_but_more_evenly) {
   EXPECT_LT(imbalance(balanced, 0, 24), 0.1);
 }
 
+TEST(BalancedLoader, no_micro_batch_keeps_more_memory_than_the_heaviest_that_arrived) {
+  LoadJob job([] {
+    std::mt19937 dice(6);
+    std::vector<std::string> texts;
+    for (int i = 0; i < 300; ++i)
+      texts.push_back(fmt::format("rows={} weight=1 images={}", 1 + dice() % 40, i % 6 == 0 ? 1 + dice() % 3 : 0));
+    return texts;
+  }());
+  job.last_step = 12;
+  job.config.balance.costs = "stated";
+  const auto heaviest = [](const std::vector<std::vector<StepRecord>>& ranks, size_t s) {
+    int64_t most = 0;
+    for (const auto& rank : ranks)
+      for (size_t k = 0; k < rank[s].rows.size(); ++k)
+        most = std::max(most, 100 * rank[s].rows[k] + 1000 * 10 * int64_t{rank[s].images[k]});
+    return most;
+  };
+  const auto arrival = job.run(4, 4);
+  job.policy = &minimax();
+  const auto balanced = job.run(4, 4);
+  ASSERT_EQ(job.errors[0], "");
+  bool planned = false;
+  for (size_t s = 0; s < 12; ++s) {
+    EXPECT_LE(heaviest(balanced, s), heaviest(arrival, s)) << "step " << s;
+    planned |= balanced[0][s].planned;
+  }
+  EXPECT_TRUE(planned);
+}
+
 TEST(BalancedLoader, costs_are_learned_while_training_and_then_used) {
   BalancedJob job;
   job.seconds_of = machine_seconds;

@@ -41,6 +41,16 @@ int32_t components(lf_model, lf_component* out, uint32_t cap, uint32_t* n, lf_er
   return LF_OK;
 }
 
+// Operations are rows, and an image's row keeps ten times as much as a token's.
+int32_t cost(lf_model, uint32_t component, uint32_t, const double* atoms, uint64_t n, lf_cost* out, lf_err*) {
+  const uint32_t width = component == 0 ? 1 : 2;
+  for (uint64_t i = 0; i < n; ++i) {
+    out->forward_flops += atoms[i * width];
+    out->saved_bytes += static_cast<int64_t>(atoms[i * width]) * (component == 0 ? 1000 : 100);
+  }
+  return LF_OK;
+}
+
 int32_t features(lf_model model, const lf_sample* sample, uint32_t* n_atoms, lf_sink doubles, lf_err* err) {
   return sdk::guard(err, [&] {
     ++of(model).features_calls;
@@ -102,6 +112,7 @@ int32_t collate(lf_model model, const lf_sample* const* samples, uint32_t n, lf_
 lf_model_api make_table() {
   lf_model_api table = sdk::with_header<lf_model_api>();
   table.components = components;
+  table.cost = cost;
   table.features = features;
   table.collate = collate;
   return table;

@@ -111,6 +111,7 @@ StepRecord record(const StepWork& work) {
                  .samples = {},
                  .loss_weight = {},
                  .rows = {},
+                 .images = {},
                  .global_loss_weight = work.global_loss_weight,
                  .global_rows = work.global_rows,
                  .global_samples = work.global_samples,
@@ -132,6 +133,7 @@ StepRecord record(const StepWork& work) {
     out.samples.push_back(std::move(ids));
     out.loss_weight.push_back(batch.loss_weight);
     out.rows.push_back(batch.rows);
+    out.images.push_back(batch.atoms[0]);
   }
   return out;
 }

@@ -22,6 +22,7 @@ struct StepRecord {
   std::vector<std::vector<uint64_t>> samples;  // per micro-batch of this rank: ids as the columns have them
   std::vector<double> loss_weight;             // per micro-batch
   std::vector<int64_t> rows;
+  std::vector<uint32_t> images;  // per micro-batch
   double global_loss_weight = 0;
   int64_t global_rows = 0, global_samples = 0;
   DataPosition after;

@@ -42,6 +42,7 @@ void level(Packing& flat, const Problem& problem, Bins bins, int64_t target) {
   refining.bins = bins;
   refining.weight = problem.cost;
   refining.slowness = problem.slowness.empty() ? std::span<const double>() : std::span(flat.problem().slowness);
+  refining.base = problem.fixed;
   refining.target = target;
   refining.most_steps = 2 * bins.count;
   refine(flat, refining);

@@ -18,6 +18,7 @@ void refine_replicas(Packing& packing, double within, bool thrifty) {
   refining.bins = {0, problem.replicas, problem.micro_batches};
   refining.weight = problem.cost;
   refining.slowness = problem.slowness;
+  refining.base = problem.fixed * problem.micro_batches;
   refining.target = static_cast<int64_t>(static_cast<double>(simple_bound(problem)) * (1 + within));
   refining.most_steps = 4 * problem.replicas;
   refining.thrifty = thrifty;
@@ -32,7 +33,7 @@ Packing plan_makespan(const Problem& problem, double within) {
   dealing.bins = {0, problem.replicas, problem.micro_batches};
   dealing.weight = problem.cost;
   dealing.slowness = problem.slowness;
-  std::vector<int64_t> load(problem.replicas, 0);
+  std::vector<int64_t> load(problem.replicas, problem.fixed * problem.micro_batches);
   std::vector<uint32_t> left;
   deal(packing, dealing, heaviest_first(problem.cost), load, left);
   if (!repair(packing, std::move(left))) packing = feasible_packing(problem);

@@ -25,6 +25,7 @@ Packing plan_whole_packs(const Problem& problem, double within) {
   packs.use = 1;
   packs.limit = {problem.micro_batches};
   packs.amount.assign(packs.n_samples, 1);
+  packs.fixed = problem.fixed * problem.micro_batches;
   packs.slowness = problem.slowness;
   for (int32_t slot = 0; slot < problem.slots; ++slot) packs.arrival.push_back(slot / problem.micro_batches);
   const Packing dealt = plan_makespan(packs, within);

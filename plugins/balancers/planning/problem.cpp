@@ -62,6 +62,7 @@ Problem make_problem(const lf_balance_input& input) {
   double total = 0;
   for (uint32_t p = 0; p < input.n_parts; ++p)
     for (uint64_t i = 0; i < input.parts[p].n_atoms; ++i) total += input.parts[p].seconds[i];
+  if (last.speed != nullptr) total += input.fixed_seconds * problem.slots;
   const double ticks_per_second = total > 0 ? kTicksPerStep / total : 1;
   problem.tick_seconds = 1 / ticks_per_second;
   const auto ticks = [&](double seconds) { return static_cast<int64_t>(seconds * ticks_per_second + 0.5); };
@@ -103,6 +104,7 @@ Problem make_problem(const lf_balance_input& input) {
     const double fastest = *std::max_element(last.speed, last.speed + last.replicas);
     for (int32_t r = 0; r < last.replicas; ++r) problem.slowness.push_back(fastest / last.speed[r]);
     if (std::ranges::all_of(problem.slowness, [](double s) { return s == 1; })) problem.slowness.clear();
+    if (!problem.slowness.empty()) problem.fixed = ticks(input.fixed_seconds);
   }
   problem.arrival.resize(input.n_samples);
   for (uint64_t i = 0; i < input.n_samples; ++i)

@@ -31,6 +31,7 @@ struct Problem {
   std::vector<int64_t> limit;
   std::vector<int64_t> amount;
 
+  int64_t fixed = 0;  // what a micro-batch takes besides its samples; 0 where all speeds are equal: no matter
   std::vector<double> slowness;  // per replica: speed of the fastest / its own; empty: all equal
   std::vector<int32_t> arrival;  // slot of each sample
 

@@ -39,7 +39,7 @@ class Refiner {
       : packing_(packing),
         problem_(packing.problem()),
         how_(refining),
-        load_(refining.bins.count, 0),
+        load_(refining.bins.count, refining.base),
         members_(refining.bins.count),
         sorted_(refining.bins.count, false) {
     const int32_t end = how_.bins.first_slot + how_.bins.count * how_.bins.width;

@@ -19,6 +19,7 @@ struct Refining {
   Bins bins;
   std::span<const int64_t> weight;   // per sample: what is levelled
   std::span<const double> slowness;  // per bin; empty: all equal
+  int64_t base = 0;                  // of every bin, besides its samples
   int64_t target = 0;                // stop once no bin's time is above it
   int32_t most_steps = 0;
   // Prefer exchanges that move little: of those that bring the bin to the target the one with the least amount (by the

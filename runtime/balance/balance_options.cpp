@@ -33,7 +33,7 @@ po::options_description description() {
       ("cap", po::value<double>()->value_name("X"), "(1.05) room of a micro-batch, times the mean of tokens; never below the longest sample; 0: no limit")
       ("objective", po::value<std::string>()->value_name("WORD"), "(sum) where ranks wait: makespan, sum: once a step; lockstep: at every micro-batch; two-stage: between encoder and decoder")
       ("policy", po::value<std::string>()->value_name("A,B"), "(none,longest_first,karmarkar_karp,minimax)")
-      ("set", po::value<std::vector<std::string>>()->value_name("P.KEY=VALUE"), "a setting of a policy, such as minimax.moves=few; may be repeated")
+      ("option", po::value<std::vector<std::string>>()->value_name("P.KEY=VALUE"), "a setting of a policy, such as minimax.moves=few; may be repeated")
       ("trigger", po::value<double>()->value_name("X"), "(0) leave a step as it arrives unless its slowest rank is more than X above the mean, such as 0.2")
       ("cost", po::value<std::string>()->value_name("NAME"), "(8B) a model by size: 1B, 8B, 70B, 6B+20B, 0.6B+8B; or A,B,C: A*L^2 + B*L + C for a sample of L tokens")
       ("model", po::value<std::string>()->value_name("PATH"), "config.json of a Hugging Face model, or its folder, instead of --cost")
@@ -78,7 +78,7 @@ std::map<std::string, std::string> settings(const std::vector<std::string>& text
   std::map<std::string, nlohmann::json> tables;
   for (const std::string& text : texts) {
     const size_t dot = text.find('.'), equals = text.find('=');
-    require(dot != text.npos && equals != text.npos && dot < equals, "set", "POLICY.KEY=VALUE", text);
+    require(dot != text.npos && equals != text.npos && dot < equals, "option", "POLICY.KEY=VALUE", text);
     const std::string value = text.substr(equals + 1);
     nlohmann::json parsed = nlohmann::json::parse(value, nullptr, false);
     if (parsed.is_discarded()) parsed = value;
@@ -107,10 +107,14 @@ WorkCost cost_of(const std::string& text) {
 }
 
 // Parameters of a layer from the sizes that Hugging Face configurations give: attention with grouped keys and values,
-// and a gated feed-forward (three matrices), or two matrices in a vision tower.
+// and a gated feed-forward (three matrices), or two matrices in a vision tower; of experts, those that a token sees.
 double layer_parameters(const nlohmann::json& config, double width, int matrices, const char* heads_key) {
   const double heads = config.value(heads_key, 1.0), kv_heads = config.value("num_key_value_heads", heads);
-  const double inner = config.value("intermediate_size", 4 * width);
+  const double experts = config.value("num_experts_per_tok", 0.0);
+  const double inner =
+      experts > 0 && config.contains("moe_intermediate_size")
+          ? config["moe_intermediate_size"].get<double>() * (experts + config.value("n_shared_experts", 0.0))
+          : config.value("intermediate_size", 4 * width);
   return 2 * width * width + 2 * width * width * kv_heads / heads + matrices * width * inner;
 }
 
@@ -198,7 +202,7 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
   take(given, "cap", options.scenario.cap);
   take(given, "objective", wanted);
   take(given, "policy", policies);
-  take(given, "set", sets);
+  take(given, "option", sets);
   take(given, "trigger", options.trigger);
   take(given, "cost", cost);
   take(given, "model", model);
@@ -233,7 +237,7 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
   options.synthetic = synthetic;
   options.policy_options = settings(sets);
   for (const auto& [policy, json] : options.policy_options)
-    require(std::ranges::find(options.policies, policy) != options.policies.end(), "set", "a policy of --policy",
+    require(std::ranges::find(options.policies, policy) != options.policies.end(), "option", "a policy of --policy",
             policy);
   options.scenario.objective = objective(wanted);
   options.cost = model.empty() ? cost_of(cost) : cost_of_model(model);

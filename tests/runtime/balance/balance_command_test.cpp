@@ -189,10 +189,10 @@ TEST_F(BalanceCommand, wrong_flags_are_usage_errors_that_name_the_flag) {
   EXPECT_THAT(usage(with({"--objective", "speed"})), HasSubstr("--objective: expected makespan"));
   EXPECT_THAT(usage(with({"--cost", "1,2"})), HasSubstr("--cost"));
   EXPECT_THAT(usage(with({"--scaling", "8-64"})), HasSubstr("--scaling: expected a range such as 8..4096, got 8-64"));
-  EXPECT_THAT(usage(with({"--set", "minimax"})), HasSubstr("--set: expected POLICY.KEY=VALUE"));
+  EXPECT_THAT(usage(with({"--option", "minimax"})), HasSubstr("--option: expected POLICY.KEY=VALUE"));
   EXPECT_THAT(usage(with({"--colour", "red"})), HasSubstr("colour"));
   EXPECT_EQ(error(with({"--policy", "fastest"})).exit(), Exit::kConfig);
-  EXPECT_THAT(error(with({"--set", "minimax.moves=all"})).what(), HasSubstr("expected one of free, few, packs"));
+  EXPECT_THAT(error(with({"--option", "minimax.moves=all"})).what(), HasSubstr("expected one of free, few, packs"));
 }
 
 TEST_F(BalanceCommand, a_drawn_step_has_20_samples_a_micro_batch_unless_told) {

@@ -6,9 +6,11 @@ BUILD: a build folder with LF_BUILD_BENCHMARKS=ON and its targets lfrun, lfcore,
 Takes about ten minutes of one core; --seeds 2 is a quick look, --no-run leaves out the training runs, which need data/gimp.
 """
 import argparse
+import array
 import json
 import pathlib
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -67,18 +69,48 @@ def scaling(build, distribution, plot=None):
                   "efficiency", "tokens/s/rank"], rows)
 
 
+def lfrun(build, run, *sets):
+    words = [word for item in (f"job.output={run}", "launch.threads=1", "checkpoint.export_model=false",
+                               "checkpoint.every_steps=0", "metrics.tensorboard=false", *sets) for word in ("--set", item)]
+    subprocess.run([str(build / "bin/lfrun"), "configs/quickstart.toml", *words], check=True, stderr=subprocess.DEVNULL, cwd=ROOT)
+    return [json.loads(line) for line in open(run / "metrics.jsonl", encoding="utf-8")]
+
+
+def first_moments(run):
+    """AdamW's first moment after one step: a tenth of the clipped gradient."""
+    data = (run / "ckpt/step-00000001/optimizer.safetensors").read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    for name, tensor in sorted(json.loads(data[8:8 + size]).items()):
+        if name.endswith(".m"):
+            begin, end = tensor["data_offsets"]
+            yield array.array("f", data[8 + size + begin:8 + size + end])
+
+
+def equal_maths(build):
+    """One step of the manual on 4 ranks x 4 micro-batches, with and without a plan."""
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = {policy: pathlib.Path(scratch) / policy for policy in ("none", "minimax", "longest_first", "karmarkar_karp")}
+        for policy, run in runs.items():
+            row = lfrun(build, run, "job.steps=1", "launch.processes=4", "data.micro_batches=4", "balance.costs=stated",
+                        f"balance.policy={policy}")[0]
+            apart = length = 0.0
+            for ours, theirs in zip(first_moments(run), first_moments(runs["none"])):
+                apart += sum((a - b) ** 2 for a, b in zip(ours, theirs))
+                length += sum(a * a for a in theirs)
+            rows.append([policy, "yes" if row["balance"]["planned"] else "no", repr(row["loss"]), repr(row["grad_norm"]),
+                         f"{(apart / length) ** 0.5:.1e}"])
+    return table(["policy", "planned", "loss", "gradient norm", "gradients apart, relative"], rows)
+
+
 def real_runs(build, steps):
     """The quick start's job on 2 and 4 processes, policies in turn; the first steps, which warm up, are left out."""
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         for processes, policy in [(2, "none"), (2, "minimax"), (2, "none"), (2, "minimax"), (4, "none"), (4, "minimax")]:
             run = pathlib.Path(scratch) / f"{processes}_{policy}_{len(rows)}"
-            sets = [f"job.output={run}", f"job.steps={steps}", f"launch.processes={processes}", "launch.threads=1",
-                    "data.micro_batches=2", f"balance.policy={policy}", "checkpoint.export_model=false",
-                    "checkpoint.every_steps=0", "metrics.tensorboard=false"]
-            subprocess.run([str(build / "bin/lfrun"), "configs/quickstart.toml", *(w for s in sets for w in ("--set", s))],
-                           check=True, stderr=subprocess.DEVNULL, cwd=ROOT)
-            steps_of = [json.loads(line) for line in open(run / "metrics.jsonl", encoding="utf-8")][12:]
+            steps_of = lfrun(build, run, f"job.steps={steps}", f"launch.processes={processes}", "data.micro_batches=2",
+                             f"balance.policy={policy}")[12:]
             mean = lambda values: statistics.fmean(values)
             balance = [row["balance"] for row in steps_of]
             rows.append([processes, policy, f"{statistics.median(row['step_seconds'] for row in steps_of):.3f}",
@@ -110,6 +142,7 @@ def main():
              "![Efficiency against ranks](../images/balancing_scaling.svg)\n", scaling(build, "D1", plot),
              "\n### Scaling: the same model on D5, the stress\n", scaling(build, "D5")]
     if not options.no_run:
+        parts += ["\n### Q11: one step of the manual, fp32, 4 ranks x 4 micro-batches\n", equal_maths(build)]
         parts += ["\n### A real run: the manual, one thread a process\n", real_runs(build, options.steps)]
     sys.stdout.write("\n".join(parts))
 

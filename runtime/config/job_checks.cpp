@@ -43,7 +43,8 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
   if (sound({"model.family"}) && config.model.family.empty())
     problems.push_back({"model.family", "model.family is required: the model plugin; `lfrun plugins list` shows them"});
   if (sound({"model.path", "model.config"})) {
-    if (config.model.path.empty() && config.model.config.empty())
+    // Without either, a family may take the whole model from [model.options]; its plugin says what it needs.
+    if (config.model.path.empty() && config.model.config.empty() && config.model.options.empty())
       problems.push_back({"model.path",
                           "model.path or model.config is required: a Hugging Face directory to start from, or "
                           "a config.json for random weights"});

@@ -154,8 +154,10 @@ std::vector<Option> all_options() {
               "Glob patterns over component and parameter names that are not trained; one that matches nothing is an "
               "error."},
              {}, &J::model, &ModelSection::freeze),
-      option({"model.options", "", "The family's own settings; its plugin documents and checks them."}, {}, &J::model,
-             &ModelSection::options),
+      option({"model.options", "",
+              "The family's own settings; its plugin documents and checks them. A family may take the whole model from "
+              "here, without path and config."},
+             {}, &J::model, &ModelSection::options),
 
       option({"data.path", "", "JSONL files of samples, or folders of them: one, or a list. Required."}, {}, &J::data,
              &DataSection::path),

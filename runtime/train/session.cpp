@@ -19,7 +19,17 @@ std::filesystem::path config_file(const JobConfig& config) {
   return config.model.path.empty() ? config.model.config : config.model.path / "config.json";
 }
 
+nlohmann::json option(const JobConfig& config, const char* name) {
+  return nlohmann::json::parse(option_json(config, name).value_or("null"));
+}
+
+// A model that has neither a folder nor a config.json is named in [model.options]: that table is its config.json.
 std::string config_text(const JobConfig& config) {
+  if (config.model.path.empty() && config.model.config.empty()) {
+    nlohmann::json named = option(config, "model.options");
+    named["model_type"] = config.model.family;
+    return named.dump(2) + "\n";
+  }
   const std::filesystem::path file = config_file(config);
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -27,10 +37,6 @@ std::string config_text(const JobConfig& config) {
     fail(exit_of_unreadable(errno), "{}: {}: cannot be read: {}",
          config.model.path.empty() ? "model.config" : "model.path", file.string(), std::strerror(errno));
   return text;
-}
-
-nlohmann::json option(const JobConfig& config, const char* name) {
-  return nlohmann::json::parse(option_json(config, name).value_or("null"));
 }
 
 // nlohmann's messages begin with a tag of its own, "[json.exception.parse_error.101] ".

@@ -70,9 +70,15 @@ ParameterSpec qkv_spec(const InternVitConfig& c, const std::string& block, uint3
 }
 
 MergerConfig projector_of(const InternVitConfig& c) {
-  return {
-      c.width,    c.merge, c.out_width, c.out_width, /*norm_patches=*/false, nn::NormKind::kLayer, c.projector_norm_eps,
-      c.deviation};
+  MergerConfig projector;
+  projector.width = c.width;
+  projector.merge = c.merge;
+  projector.inner = c.projector_inner > 0 ? c.projector_inner : c.out_width;
+  projector.out = c.out_width;
+  projector.norm_patches = c.projector_norm_patches;
+  projector.norm_eps = c.projector_norm_eps;
+  projector.deviation = c.deviation;
+  return projector;
 }
 
 // A parameter with leading axes of 1, as rows of a table.

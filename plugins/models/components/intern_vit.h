@@ -35,8 +35,10 @@ struct InternVitConfig {
   double norm_eps = 1e-6;
   nn::Activation activation = nn::Activation::kGelu;
   bool qkv_bias = true, query_key_norms = false;
-  double layer_scale = 0.1;          // to begin with
-  double projector_norm_eps = 1e-5;  // PyTorch's default, whatever the tower has
+  double layer_scale = 0.1;             // to begin with
+  double projector_norm_eps = 1e-5;     // PyTorch's default, whatever the tower has
+  int64_t projector_inner = 0;          // columns between its two maps; 0: out_width
+  bool projector_norm_patches = false;  // true: its norm is over each patch
   double deviation = 0.02;
   InternVitNaming naming = InternVitNaming::kTransformers;
   std::string prefix, projector;  // "vision_tower.", "multi_modal_projector."

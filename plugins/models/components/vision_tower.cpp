@@ -15,9 +15,14 @@ namespace {
 
 constexpr double kNormEps = 1e-6;  // of every norm of the three towers, whatever their config says
 
-MergerConfig merger_of(const VisionTowerConfig& c, bool norm_patches) {
+MergerConfig merger_of(const VisionTowerConfig& c) {
+  const int64_t folded = c.width * c.merge * c.merge, inner = c.merger_inner > 0 ? c.merger_inner : folded;
+  return {c.width, c.merge, inner, c.out_width, c.merger_norm_patches, c.norm, kNormEps, c.deviation};
+}
+
+MergerConfig deepstack_merger_of(const VisionTowerConfig& c) {
   const int64_t folded = c.width * c.merge * c.merge;
-  return {c.width, c.merge, folded, c.out_width, norm_patches, c.norm, kNormEps, c.deviation};
+  return {c.width, c.merge, folded, c.out_width, /*norm_patches=*/false, c.norm, kNormEps, c.deviation};
 }
 
 at::Tensor integers(const std::vector<int64_t>& values, const at::Device& device) {
@@ -73,12 +78,12 @@ ParameterTable parameter_table(const VisionTowerConfig& c) {
     add_linear(table, block + c.names.down, unit, c.width, c.intermediate, c.deviation);
     if (const int64_t k = c.deepstack_of(layer); k >= 0) {
       const std::string merger = fmt::format("{}deepstack_merger_list.{}.", prefix, k);
-      add_merger(table, merger_of(c, false), unit,
+      add_merger(table, deepstack_merger_of(c), unit,
                  {merger + c.names.deepstack_norm, merger + c.names.deepstack_up, merger + c.names.deepstack_down});
     }
   }
-  const std::string merger = prefix + "merger.";
-  add_merger(table, merger_of(c, true), static_cast<uint32_t>(c.depth + 1),
+  const std::string merger = c.names.merger_prefix.empty() ? prefix + "merger." : c.names.merger_prefix;
+  add_merger(table, merger_of(c), static_cast<uint32_t>(c.depth + 1),
              {merger + c.names.merger_norm, merger + c.names.merger_up, merger + c.names.merger_down});
   return table;
 }
@@ -145,9 +150,9 @@ void VisionStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
     u.mlp.norm = binding.take_norm(c.norm, kNormEps);
     u.mlp.up = binding.take_linear(true);
     u.mlp.down = binding.take_linear(true);
-    if (c.deepstack_of(layer) >= 0) u.merger = Merger::take(merger_of(c, false), binding);
+    if (c.deepstack_of(layer) >= 0) u.merger = Merger::take(deepstack_merger_of(c), binding);
   } else {
-    u.merger = Merger::take(merger_of(c, true), binding);
+    u.merger = Merger::take(merger_of(c), binding);
   }
   binding.done();
 }

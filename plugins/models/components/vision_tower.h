@@ -24,8 +24,9 @@ struct VisionNames {
   std::string prefix;                                        // "visual."
   std::vector<std::string> up;                               // "mlp.fc1", or gate and up
   std::string down;                                          // "mlp.fc2"
-  std::string merger_norm, merger_up, merger_down;           // after "merger."
+  std::string merger_norm, merger_up, merger_down;           // after merger_prefix
   std::string deepstack_norm, deepstack_up, deepstack_down;  // after "deepstack_merger_list.K."
+  std::string merger_prefix = {};                            // empty: prefix and "merger."
 };
 
 struct VisionTowerConfig {
@@ -33,6 +34,8 @@ struct VisionTowerConfig {
   std::vector<int64_t> patch_shape;  // [channels, frames, height, width] of one patch
   bool patch_bias = false;
   int64_t merge = 2;
+  int64_t merger_inner = 0;         // columns between the merger's two maps; 0: width times merge²
+  bool merger_norm_patches = true;  // false: its norm is over the merged patches together
   nn::NormKind norm = nn::NormKind::kLayer;
   nn::Activation activation = nn::Activation::kQuickGelu;
   int64_t position_side = 0;              // of the learned grid; 0: none

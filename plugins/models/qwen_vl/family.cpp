@@ -89,9 +89,14 @@ Options parse_options(const std::string& options_json, const QwenVlConfig& confi
 }
 
 QwenVl compose(QwenVlConfig config, const Options& options) {
+  QwenVl model = compose_tower(std::move(config));
+  model.language = language_decoder(model.config, options);
+  return model;
+}
+
+QwenVl compose_tower(QwenVlConfig config) {
   QwenVl model;
   model.vision = vision_tower(config);
-  model.language = language_decoder(config, options);
   const int64_t width = config.text.hidden_size;
   model.edges.push_back({"visual", kVision, kLanguage, static_cast<uint32_t>(config.vision.depth + 1), 0, width});
   for (size_t k = 0; k < config.vision.deepstack_visual_indexes.size(); ++k)

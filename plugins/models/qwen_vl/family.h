@@ -28,5 +28,7 @@ struct QwenVl {
 };
 
 QwenVl compose(QwenVlConfig config, const Options& options);
+// The tower and its edges alone; `language` is left as it is made.
+QwenVl compose_tower(QwenVlConfig config);
 
 }  // namespace lf::qwen_vl

@@ -3,7 +3,7 @@
 // N rows, S sequences, V vision tokens, P patches, n pictures and videos:
 //   input_ids       i64 [N]
 //   targets         i64 [N]      the id to be predicted at the row, within its own sequence; -100: none
-//   position_ids    i64 [3, N]   time, height, width
+//   position_ids    i64 [3, N]   time, height, width; [1, N], from 0, for a decoder of one position axis
 //   segment_starts  i64 [S + 1]  first row of each sequence, and N
 //   visual_rows     i64 [V]      rows that take the vision tower's rows, ascending: in the order of those
 //   pixel_values    f32 [P, values of a patch]   in order of appearance

@@ -126,7 +126,7 @@ TEST_F(Processor, a_picture_is_its_tiles_and_a_thumbnail_between_markers) {
 }
 
 TEST_F(Processor, the_authors_template_begins_with_their_system_message) {
-  const std::string text = conversation({kText}, "ok");
+  const std::string text = conversation(json::array({kText}), "ok");
   const lf_sample one = sample(text);
   const lf_sample* samples[] = {&one};
   const auto ids = test::integers(make({}, true).collate(samples).view(), "input_ids");
@@ -149,7 +149,7 @@ TEST_F(Processor, a_video_is_one_tile_a_frame_each_with_its_number) {
 
 TEST_F(Processor, features_are_what_collate_makes) {
   for (const json& content :
-       {json{image("wide.png"), kText}, json{kText}, json{image("one.png"), image("wide.png"), kText}}) {
+       {json{image("wide.png"), kText}, json::array({kText}), json{image("one.png"), image("wide.png"), kText}}) {
     const std::string text = conversation(content, "an answer");
     const lf_sample one = sample(text);
     const lf_sample* samples[] = {&one};
@@ -170,7 +170,7 @@ TEST_F(Processor, features_are_what_collate_makes) {
 
 TEST_F(Processor, weights_make_a_samples_loss_count_as_a_token_a_sample_or_a_root) {
   const std::string answer = "eight by";  // 8 bytes and the end mark
-  const std::string text = conversation({kText}, answer);
+  const std::string text = conversation(json::array({kText}), answer);
   const lf_sample one = sample(text);
   const lf_sample* samples[] = {&one, &one};
   const std::vector<std::pair<LossWeighting, double>> expected = {

@@ -20,6 +20,7 @@ inline qwen_vl::QwenVlConfig small_model(qwen_vl::Family family) {
   config.vision_start_token_id = 151652;
   config.vision_end_token_id = 151653;
   config.text.vocab_size = 152064;
+  config.text.mrope_section = {16, 24, 24};  // three position axes
   config.vision.patch_size = qwen_vl::is_qwen3(family) ? 16 : 14;
   config.vision.tokens_per_second = 2;
   return config;

@@ -319,7 +319,7 @@ StepWork Loader::next() {
     std::rethrow_exception(state.ended);
   }
   outcome->work.wait_seconds = waited;
-  state.memory = outcome->work.balance.after_this;
+  if (!outcome->work.stopped) state.memory = outcome->work.balance.after_this;  // else what the last step left stays
   return std::move(outcome->work);
 }
 

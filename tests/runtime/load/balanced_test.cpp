@@ -1,6 +1,8 @@
 // Plans from learned costs, on several ranks that are threads, with the default policy's plugin.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
 #include <numeric>
 #include <random>
 
@@ -271,6 +273,34 @@ TEST(BalancedLoader, steps_without_images_on_any_rank_are_planned_like_others) {
   const auto ranks = job.run(4, 4);
   EXPECT_EQ(job.errors[0], "");
   EXPECT_EQ(ranks[3].size(), 12u);
+}
+
+// Or the checkpoint that follows would plan otherwise than the run that was stopped.
+TEST(Balanced, what_was_learned_stays_when_a_stop_ends_loading) {
+  BalancedJob job;
+  job.last_step = 1000;
+  const auto meeting = std::make_shared<Meeting>(2);
+  std::atomic<bool> stop = false;
+  std::vector<std::future<std::pair<std::string, std::string>>> states;
+  for (int rank = 0; rank < 2; ++rank)
+    states.push_back(std::async(std::launch::async, [&, rank] {
+      ThreadExchange exchange(meeting, rank);
+      LoaderInputs inputs = job.inputs(exchange);
+      inputs.stop_requested = [&] { return stop.load(); };
+      Loader loader(inputs);
+      std::string before;
+      for (StepWork work = loader.next(); !work.stopped; work = loader.next()) {
+        loader.observe(work.step, {0.01, 0.02});
+        before = loader.balance_state();
+        if (work.step == 8) stop = true;
+      }
+      return std::pair(before, loader.balance_state());
+    }));
+  for (auto& rank : states) {
+    const auto [before, after] = rank.get();
+    EXPECT_FALSE(before.empty());
+    EXPECT_EQ(after, before);
+  }
 }
 
 }  // namespace

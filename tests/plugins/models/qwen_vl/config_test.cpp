@@ -128,7 +128,8 @@ TEST(Config, refuses_numbers_that_do_not_fit_together) {
   };
   EXPECT_THAT(changed([](json& c) { c["num_attention_heads"] = 30; }), HasSubstr("a divisor of hidden_size 3584"));
   EXPECT_THAT(changed([](json& c) { c["num_key_value_heads"] = 3; }), HasSubstr("a divisor of num_attention_heads 28"));
-  EXPECT_THAT(changed([](json& c) { c["hidden_size"] = "big"; }), HasSubstr("an integer in [1, 1073741824], got \"big\""));
+  EXPECT_THAT(changed([](json& c) { c["hidden_size"] = "big"; }),
+              HasSubstr("an integer in [1, 1073741824], got \"big\""));
   EXPECT_THAT(changed([](json& c) { c["num_hidden_layers"] = -1; }), HasSubstr("num_hidden_layers"));
   EXPECT_THAT(changed([](json& c) { c["rope_scaling"]["mrope_section"] = {16, 24}; }), HasSubstr("head_dim / 2 = 64"));
   EXPECT_THAT(changed([](json& c) { c["vision_config"]["out_hidden_size"] = 1024; }),

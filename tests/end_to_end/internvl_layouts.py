@@ -92,6 +92,25 @@ def to_original(tensors, text_config):
     return out
 
 
+def text_directory(reference, folder):
+    """The language model of a fixture by itself, with the case that has no pictures, as its text class would be saved."""
+    def own(tensors, prefix=""):
+        start = prefix + "language_model."
+        return {prefix + name[len(start):]: tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(json.loads((reference / "config.json").read_text())["text_config"]))
+    write(own(read(reference / "model.safetensors")), folder / "model.safetensors")
+    case = folder / "text"
+    case.mkdir()
+    inputs = read(reference / "text/inputs.safetensors")
+    write({name: tensor for name, tensor in inputs.items() if name != "tiles_per_sample"}, case / "inputs.safetensors")
+    expected = read(reference / "text/expected.safetensors")
+    kept = {name: tensor for name, tensor in expected.items() if not name.startswith("grad.")}
+    write({**kept, **own(expected, "grad.")}, case / "expected.safetensors")
+    return folder
+
+
 def original_directory(reference, folder):
     """A parity directory in the authors' layout: their config, weights as recorded, gradients under their names."""
     text = json.loads((reference / "config.json").read_text())["text_config"]

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from internvl_layouts import original_directory, read, to_original
+from internvl_layouts import original_directory, read, text_directory, to_original
 from tiny_job import Lfrun
 
 build = pathlib.Path(sys.argv.pop(1))
@@ -47,6 +47,14 @@ class Parity(unittest.TestCase):
                 text = json.loads((family / "config.json").read_text())["text_config"]
                 self.assertEqual(to_original(read(family / "model.safetensors"), text), read(family / "model_orig.safetensors"))
                 self.agree(original_directory(family, self.folder / family.name), "internvl")
+
+    def test_text_models_agree_on_the_text_of_the_internvl_cases(self):
+        for family in sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir()):  # Llama, Qwen2, Qwen3, Qwen3-MoE
+            with self.subTest(family=family.name):
+                directory = text_directory(family, self.folder / ("text_" + family.name))
+                result = lfrun("parity", directory, "--family", "causal_lm", "--out", self.folder / "out")
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertIn("gradients, worst", result.stdout)
 
     def test_the_loss_and_all_gradients_together_agree_in_bf16(self):
         for name, family in (("qwen2_vl-tiny", "qwen_vl"), ("qwen2_5_vl-odd", "qwen_vl"), ("qwen3_vl-tiny", "qwen_vl"),

@@ -235,7 +235,7 @@ void LanguageStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
 }
 
 nn::Tensors LanguageStage::begin(const Unit& unit, const DecoderBatch& batch, const nn::Tensors& in) const {
-  const at::Tensor& rows = in[0];
+  const at::Tensor rows = config_.takes_rows ? in[0] : at::Tensor();
   TORCH_CHECK(rows.defined() == batch.places.defined() && (!rows.defined() || rows.size(0) == batch.places.size(0)),
               "edge \"visual\" brings ", rows.defined() ? rows.size(0) : 0, " rows for ",
               batch.places.defined() ? batch.places.size(0) : 0, " places (visual_rows)");
@@ -297,7 +297,7 @@ std::vector<nn::Step> LanguageStage::steps(std::shared_ptr<const DecoderBatch> b
     const int64_t number = first_unit_ + i, layer_number = number - 1;
     nn::Step step{i, recompute[i], unit->trains, 0, 0, {}};
     if (number == 0) {
-      step.edges_in = 1;
+      step.edges_in = config_.takes_rows ? 1 : 0;
       step.run = [this, unit, batch](const nn::Tensors& in) { return begin(*unit, *batch, in); };
     } else if (layer_number < config_.layers) {
       step.edges_in = layer_number < config_.deepstack ? 1 : 0;

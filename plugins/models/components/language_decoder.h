@@ -44,6 +44,7 @@ struct LanguageDecoderConfig {
   nn::RotarySpec rotary;
   bool qkv_bias = false, head_norms = false, tied = false;
   int64_t padding_id = -1;  // its row of the table gets no gradient from look-ups
+  bool takes_rows = true;   // edge "visual"
   int64_t deepstack = 0;    // edges "deepstack.0" and on
   ExpertsConfig experts;    // count 0: dense
   DecoderNaming naming = DecoderNaming::kTransformers;

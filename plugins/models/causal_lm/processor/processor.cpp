@@ -1,0 +1,91 @@
+#include "causal_lm/processor/processor.h"
+
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "family/conversation.h"
+#include "family/cost.h"
+#include "family/fields.h"
+#include "family/packing.h"
+#include "family/sample_place.h"
+
+namespace lf::causal_lm {
+namespace {
+
+using family::Sequence;
+using nlohmann::json;
+
+std::string text_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::vector<Sequence> read_tensors(const lf_sample& sample, int64_t vocabulary) {
+  family::Fields fields({sample.fields, sample.n_fields}, "a text model");
+  fields.ignore({"position_ids"});
+  family::TokenRows rows = family::read_tokens(fields, vocabulary);
+  fields.refuse_the_rest();
+  return std::move(rows.sequences);
+}
+
+}  // namespace
+
+Processor::Processor(const CausalLmConfig& config, const json& request) : config_(config) {
+  tokenizer_folder_ = text_at(request, "tokenizer");
+  if (tokenizer_folder_.empty()) tokenizer_folder_ = text_at(request, "path");
+  const json data = request.contains("data") && request["data"].is_object() ? request["data"] : json::object();
+  const std::string style = text_at(data, "chat_template");
+  if (style == "llama3" || ((style.empty() || style == "auto") && config.type == "llama")) {
+    style_ = ChatStyle::kLlama3;
+  } else if (!style.empty() && style != "auto" && style != "chatml") {
+    throw sdk::Failure(LF_E_INVALID,
+                       fmt::format("data.chat_template: expected auto, chatml or llama3, got {:?}", style));
+  }
+}
+
+const Processor::Text& Processor::text() const {
+  std::call_once(text_once_, [&] {
+    if (tokenizer_folder_.empty())
+      throw sdk::Failure(
+          LF_E_INVALID,
+          "a sample has text, but there is no tokenizer; set model.tokenizer to the folder of its tokenizer.json");
+    text_ = std::make_unique<const Text>(tokenizer_folder_ / "tokenizer.json", config_.text.vocab_size, style_);
+  });
+  return *text_;
+}
+
+std::vector<Sequence> Processor::sequences(const lf_sample& sample) const {
+  std::vector<Sequence> out;
+  if (sample.n_fields > 0) {
+    out = read_tensors(sample, config_.text.vocab_size);
+  } else {
+    out.push_back(text().chat.encode(family::parse_conversation(sdk::view(sample.json))));
+  }
+  family::cut_all(out, sample.max_rows);
+  return out;
+}
+
+family::Features Processor::features(const lf_sample& sample) const {
+  return family::at_place(sample, [&] { return family::Features{family::language_features(sequences(sample))}; });
+}
+
+family::Columns Processor::collate(std::span<const lf_sample* const> samples) const {
+  std::vector<Sequence> all;
+  for (const lf_sample* sample : samples)
+    for (Sequence& sequence : family::at_place(*sample, [&] { return sequences(*sample); }))
+      all.push_back(std::move(sequence));
+  family::Packed packed = family::pack(all);
+  const int64_t rows = packed.rows();
+  std::vector<int64_t> positions(static_cast<size_t>(rows));
+  for (size_t s = 0; s < all.size(); ++s)
+    std::iota(positions.begin() + packed.starts[s], positions.begin() + packed.starts[s + 1], 0);
+  family::Columns out;
+  out.add("position_ids", family::integer_column(std::move(positions), {1, rows}));
+  packed.add_to(out);
+  return out;
+}
+
+}  // namespace lf::causal_lm

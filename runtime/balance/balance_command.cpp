@@ -224,7 +224,8 @@ std::vector<Point> simulate(const BalanceOptions& options, const PolicyMaker& ma
       // Planning runs one step ahead: only what is longer than a step would be waited for.
       const double late = std::max(0.0, row.plan_ms * 1e-3 - row.mean);
       point.exposed = exposed + late;
-      point.step_seconds = row.makespan + fixed + point.exposed;
+      const double slowdown = slowdown_by_noise(row.replica_seconds, options.profile.noise, options.seed);
+      point.step_seconds = row.makespan * slowdown + fixed + point.exposed;
       point.efficiency = (row.mean + fixed) / point.step_seconds;
       point.tokens_per_second = static_cast<double>(row.tokens) / replicas / point.step_seconds;
       points.push_back(point);
@@ -247,11 +248,11 @@ void report_scaling(const std::vector<Point>& points, const BalanceOptions& opti
   } else {
     const Profile& p = options.profile;
     out << fmt::format(
-        "step = slowest rank + fixed {:.3g} s a micro-batch + exposed communication;\n"
+        "step = slowest rank, its time with {:.1f}% noise, + fixed {:.3g} s a micro-batch + exposed communication;\n"
         "communication = 2 (R-1)/R * {:.3g} bytes / {:.3g} bytes/s + {:.3g} s * ceil(log2 R), hidden behind {:.0f}% of "
         "the "
         "mean rank's compute\n",
-        p.fixed_seconds, p.gradient_bytes, p.bus_bandwidth, p.latency_seconds, 100 * p.overlap);
+        100 * p.noise, p.fixed_seconds, p.gradient_bytes, p.bus_bandwidth, p.latency_seconds, 100 * p.overlap);
     out << fmt::format("{:>7} {:<16}{:>12}{:>12}{:>14}{:>12}\n", "ranks", "policy", "step s", "exposed s",
                        "tokens/s/rank", "efficiency");
     for (const Point& point : points)

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "balance/random.h"
 #include "core/error.h"
 
 namespace lf {
@@ -17,9 +18,13 @@ namespace {
 
 // One list for reading and writing.
 std::vector<std::pair<const char*, double Profile::*>> fields() {
-  return {{"flops_per_second", &Profile::flops_per_second}, {"fixed_seconds", &Profile::fixed_seconds},
-          {"gradient_bytes", &Profile::gradient_bytes},     {"bus_bandwidth", &Profile::bus_bandwidth},
-          {"latency_seconds", &Profile::latency_seconds},   {"overlap", &Profile::overlap}};
+  return {{"flops_per_second", &Profile::flops_per_second},
+          {"fixed_seconds", &Profile::fixed_seconds},
+          {"gradient_bytes", &Profile::gradient_bytes},
+          {"bus_bandwidth", &Profile::bus_bandwidth},
+          {"latency_seconds", &Profile::latency_seconds},
+          {"noise", &Profile::noise},
+          {"overlap", &Profile::overlap}};
 }
 
 }  // namespace
@@ -53,6 +58,20 @@ Profile read_profile(const std::filesystem::path& path, Profile profile) {
     *field->second = value.get<double>();
   }
   return profile;
+}
+
+double slowdown_by_noise(const std::vector<double>& seconds, double noise, uint64_t seed) {
+  constexpr int kDraws = 32;
+  const double slowest = seconds.empty() ? 0 : *std::ranges::max_element(seconds);
+  if (slowest <= 0 || noise <= 0) return 1;
+  Random random(seed);
+  double sum = 0;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    double most = 0;
+    for (const double s : seconds) most = std::max(most, s * (1 + noise * random.normal()));
+    sum += most / slowest;
+  }
+  return std::max(1.0, sum / kDraws);
 }
 
 double communication_seconds(const Profile& profile, int64_t replicas) {

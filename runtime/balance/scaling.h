@@ -1,6 +1,6 @@
 // How a job scales: the step time against the number of replicas, simulated.
 //
-//   step = slowest replica's compute + fixed seconds + exposed communication
+//   step = slowest replica's compute, noise included, + fixed seconds + exposed communication
 //   communication = 2 (R - 1) / R * gradient_bytes / bus_bandwidth + latency * ceil(log2 R)       (ring all-reduce)
 //   exposed = max(0, communication - overlap * compute of the mean replica)
 //
@@ -22,6 +22,7 @@ struct Profile {
   double gradient_bytes = 16e9;    // reduced in every step
   double bus_bandwidth = 50e9;     // bytes per second and replica
   double latency_seconds = 20e-6;  // of one hop
+  double noise = 0.01;             // standard deviation of a replica's step time from what its work explains, relative
   double overlap = 0.6;  // share of the compute that communication can hide behind: of backward, all but a layer
 };
 
@@ -30,6 +31,10 @@ struct Profile {
 Profile read_profile(const std::filesystem::path& path, Profile otherwise = {});
 // The text of profile.json. `fit`: JSON of how the costs were found.
 std::string profile_text(const Profile& profile, const std::string& fit);
+
+// By how much the slowest of these replicas is slower than the slowest without noise: the mean of some draws of normal
+// noise, the same for the same seed and number of replicas. Of a thousand equal ones, 3.2 standard deviations.
+double slowdown_by_noise(const std::vector<double>& seconds, double noise, uint64_t seed);
 
 double communication_seconds(const Profile& profile, int64_t replicas);
 double exposed_seconds(const Profile& profile, int64_t replicas, double mean_compute_seconds);

@@ -44,6 +44,7 @@ void write_profile(const std::filesystem::path& path, const CostModel& costs, co
   profile.flops_per_second = costs.units_per_second();
   profile.fixed_seconds = costs.fixed_seconds();
   profile.gradient_bytes = run.gradient_bytes;
+  profile.noise = costs.noise();
   if (reduction.bytes_per_second > 0) {
     profile.bus_bandwidth = reduction.bytes_per_second;
     profile.latency_seconds = reduction.latency_seconds;

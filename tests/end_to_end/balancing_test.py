@@ -149,7 +149,7 @@ class Balancing(unittest.TestCase):
     def test_a_setting_that_the_policy_does_not_know_is_refused_by_name(self):
         result = lfrun(self.job, "--set", 'balance.options={speed=3}', "--set", f"job.output={self.folder / 'refused'}")
         self.assertEqual(result.returncode, 78, result.stderr)
-        self.assertIn("balancer minimax: balance.options: unknown setting speed", result.stderr)
+        self.assertIn("balance.options: balancer minimax: unknown setting speed", result.stderr)
 
     def test_a_fixed_reduction_has_no_balancing_and_says_so_where_both_are_wanted(self):
         result = lfrun(self.job, "--set", "reduction.mode=fixed", "--set", "balance.policy=minimax")

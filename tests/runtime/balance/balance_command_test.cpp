@@ -218,6 +218,15 @@ TEST_F(BalanceCommand, a_models_configuration_gives_its_cost) {
                    3 * (28'800 + 800));
 }
 
+TEST(Scaling, noise_slows_the_slowest_of_many_equals_by_about_three_deviations_and_one_alone_by_none) {
+  EXPECT_NEAR(slowdown_by_noise(std::vector<double>(1024, 5.0), 0.01, 1), 1.032, 0.002);  // expected maximum of normals
+  EXPECT_NEAR(slowdown_by_noise({5.0}, 0.01, 1), 1.0, 0.005);
+  std::vector<double> uneven(1024, 1.0);
+  uneven[3] = 2;
+  EXPECT_NEAR(slowdown_by_noise(uneven, 0.01, 1), 1.0, 0.005);  // nobody else comes near
+  EXPECT_EQ(slowdown_by_noise(uneven, 0, 1), 1.0);
+}
+
 TEST(Scaling, communication_is_the_ring_formula_and_hides_behind_compute) {
   Profile profile;
   profile.gradient_bytes = 100;

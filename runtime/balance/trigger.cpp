@@ -10,20 +10,11 @@ namespace {
 // By slot; and the heaviest atom, found on the way.
 std::vector<double> arrival_slots(const BalanceInput& input, const BalancePart& part, double& heaviest) {
   std::vector<double> slots(static_cast<size_t>(input.replicas) * input.micro_batches, 0.0);
-  size_t at = 0;  // neighbours mostly arrive together: one addition to memory for all of them
-  double sum = 0;
   for (size_t i = 0; i < part.seconds.size(); ++i) {
-    const size_t slot =
-        static_cast<size_t>(part.arrival_replica[i]) * input.micro_batches + part.arrival_micro_batch[i];
-    if (slot != at) {
-      slots[at] += sum;
-      at = slot;
-      sum = 0;
-    }
-    sum += part.seconds[i];
+    slots[static_cast<size_t>(part.arrival_replica[i]) * input.micro_batches + part.arrival_micro_batch[i]] +=
+        part.seconds[i];
     heaviest = std::max(heaviest, part.seconds[i]);
   }
-  if (!part.seconds.empty()) slots[at] += sum;
   return slots;
 }
 

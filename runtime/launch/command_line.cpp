@@ -25,6 +25,11 @@ po::options_description known_options() {
       ("fresh", po::bool_switch())                                        //
       ("print-config", po::bool_switch())                                 //
       ("markdown", po::bool_switch())                                     //
+      ("locked", po::bool_switch())                                       //
+      ("case", po::value<std::string>())                                  //
+      ("only", po::value<std::string>())                                  //
+      ("all", po::bool_switch())                                          //
+      ("json", po::bool_switch())                                         //
       ("help,h", po::bool_switch())                                       //
       ("version", po::bool_switch())                                      //
       ("word", po::value<std::vector<std::string>>()->composing());       // what is no option
@@ -41,7 +46,8 @@ class Taken {
   Taken(const po::variables_map& values, std::string command) : values_(values), command_(std::move(command)) {}
 
   void only(std::initializer_list<std::string_view> allowed) const {
-    for (const char* option : {"set", "processes", "fresh", "print-config", "markdown"}) {
+    for (const char* option :
+         {"set", "processes", "fresh", "print-config", "markdown", "case", "only", "all", "json"}) {
       const auto& value = values_[option];
       if (value.empty() || value.defaulted()) continue;
       if (std::find(allowed.begin(), allowed.end(), option) == allowed.end())
@@ -79,7 +85,8 @@ void require_known(const po::parsed_options& parsed) {
     const std::string given = option.original_tokens.empty() ? option.string_key : option.original_tokens[0];
     std::string name = given.substr(std::min(given.find_first_not_of('-'), given.size()));
     name = name.substr(0, name.find('='));
-    const auto meant = nearest(name, {"plugin-dir", "set", "fresh", "print-config", "help", "version", "markdown"});
+    const auto meant = nearest(name, {"plugin-dir", "set", "fresh", "print-config", "help", "version", "markdown",
+                                      "locked", "case", "only", "all", "json"});
     misuse(fmt::format("option {} is unknown{}", given, meant ? fmt::format("; did you mean --{}?", *meant) : ""));
   }
 }
@@ -98,6 +105,14 @@ std::optional<Command> command_with_own_options(const std::string& word) {
   if (word == "balance") return Command::kBalance;
   if (word == "parity") return Command::kParity;
   if (word == "export") return Command::kExport;
+  return std::nullopt;
+}
+
+std::optional<Command> plugins_command(const std::string& verb) {
+  if (verb == "list") return Command::kPluginsList;
+  if (verb == "inspect") return Command::kPluginsInspect;
+  if (verb == "verify") return Command::kPluginsVerify;
+  if (verb == "lock") return Command::kPluginsLock;
   return std::nullopt;
 }
 
@@ -128,6 +143,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   line.fresh = values["fresh"].as<bool>();
   line.markdown = values["markdown"].as<bool>();
+  line.locked = values["locked"].as<bool>();
   const std::string first = line.words.empty() ? "" : line.words[0];
 
   if (const std::optional<Command> own = command_with_own_options(first)) {  // theirs to read, and to refuse
@@ -158,16 +174,25 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   } else if (first == "plugins") {
     take_first();
     const std::string verb = line.words.empty() ? "" : line.words[0];
-    if (verb != "list" && verb != "verify")
-      misuse("expected `plugins list` or `plugins verify FILE`, got " + (verb.empty() ? "nothing" : verb));
+    const std::optional<Command> command = plugins_command(verb);
+    if (!command)
+      misuse("expected `plugins list`, `plugins inspect FILE`, `plugins verify FILE` or `plugins lock`, got " +
+             (verb.empty() ? "nothing" : verb));
     take_first();
+    line.command = *command;
     const Taken taken(values, "plugins " + verb);
-    taken.only({});
-    if (verb == "list")
+    if (*command == Command::kPluginsVerify)
+      taken.only({"case", "only", "all", "json"});
+    else
+      taken.only({});
+    if (*command == Command::kPluginsList || *command == Command::kPluginsLock)
       taken.count(line.words, 0, 0, "no further word");
     else
       taken.count(line.words, 1, 1000, "files");
-    line.command = verb == "list" ? Command::kPluginsList : Command::kPluginsVerify;
+    if (values.count("case") != 0) line.case_folder = values["case"].as<std::string>();
+    if (values.count("only") != 0) line.only = values["only"].as<std::string>();
+    line.all = values["all"].as<bool>();
+    line.json = values["json"].as<bool>();
   } else if (first == "options") {
     take_first();
     const Taken taken(values, first);

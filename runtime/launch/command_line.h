@@ -13,7 +13,9 @@ enum class Command {
   kCheck,
   kPrintConfig,
   kPluginsList,
+  kPluginsInspect,
   kPluginsVerify,
+  kPluginsLock,
   kParity,
   kExport,
   kBalance,
@@ -29,7 +31,11 @@ struct CommandLine {
   std::optional<std::vector<std::filesystem::path>> plugin_dirs;  // absolute; none given: the built-in place
   std::optional<int> processes;                                   // -n
   bool fresh = false, markdown = false;
-  std::vector<std::string> words;  // of the other commands, for them to read
+  bool locked = false;                // --locked: every plugin must be in its folder's plugins.lock
+  std::filesystem::path case_folder;  // kPluginsVerify: --case
+  std::string only;                   // kPluginsVerify: --only
+  bool all = false, json = false;     // kPluginsVerify
+  std::vector<std::string> words;     // of the other commands, for them to read
 };
 
 // `arguments`: without the program's name. Throws lf::Error(kUsage) in one line.

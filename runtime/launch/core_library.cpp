@@ -8,8 +8,12 @@ namespace lf {
 
 std::filesystem::path executable_path() { return std::filesystem::canonical("/proc/self/exe"); }
 
+std::filesystem::path core_path(const std::filesystem::path& executable) {
+  return executable.parent_path().parent_path() / "lib" / "liblfcore.so";
+}
+
 CoreRun open_core(const std::filesystem::path& executable) {
-  const auto path = executable.parent_path().parent_path() / "lib" / "liblfcore.so";
+  const auto path = core_path(executable);
   if (std::error_code error; !std::filesystem::exists(path, error))
     fail(Exit::kUnavailable,
          "{}: the core of lfrun is not there; build it (cmake --build BUILD --target product), or install "

@@ -18,6 +18,7 @@
 #include "launch/threads.h"
 #include "launch/worker_log.h"
 #include "launch/workers.h"
+#include "plugins/dependencies.h"
 #include "plugins/plugins.h"
 
 namespace lf {
@@ -30,7 +31,16 @@ void remark(std::string_view text) {
   std::fprintf(stderr, "lfrun: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-PluginHost plugin_host() { return {.torch_build = LF_CORE_TORCH_BUILD}; }
+PluginHost plugin_host(const CommandLine& line) {
+  PluginHost host{.torch_build = LF_CORE_TORCH_BUILD};
+  if (line.locked) host.lock = LockUse::kRequired;
+  return host;
+}
+
+std::string library_path(const Environment& environment) {
+  const auto found = environment.find("LD_LIBRARY_PATH");
+  return found == environment.end() ? "" : found->second;
+}
 
 std::vector<fs::path> plugin_dirs(const CommandLine& line) {
   if (line.plugin_dirs) return *line.plugin_dirs;
@@ -207,14 +217,19 @@ int run_job(const CommandLine& line, const Environment& environment) {
   request.job_file = job.resolved.config.file.string();
   request.sets = job.sets;
   request.set_origins = job.set_origins;
-  if (training) {
+  if (training || line.locked) {
     if (job.resolved.whole) check_inputs(job.resolved, problems);
     std::optional<PluginSet> plugins;
-    if (problems.attempt([&] { plugins.emplace(dirs, plugin_host()); }))
-      for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) { plugins->find(kind, id); });
+    std::vector<fs::path> loaded_together = {core_path(executable_path())};
+    if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); }))
+      for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
+        loaded_together.push_back(plugins->find(kind, id).path);
+      });
+    if (const auto conflict = vendor_conflict(loaded_together, library_path(environment)))
+      problems.add(Exit::kConfig, *conflict);
     problems.refuse_if_any();
-    return place ? train_as_one_worker(job, line, *place, request, environment)
-                 : train_from_here(job, request, *plugins, environment);
+    if (place) return train_as_one_worker(job, line, *place, request, environment);
+    if (training) return train_from_here(job, request, *plugins, environment);
   }
   if (!job.resolved.whole) problems.refuse_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
@@ -249,13 +264,25 @@ int run_lfrun(const std::vector<std::string>& arguments, const Environment& envi
       print(line.markdown ? options_page() : options_help());
       return 0;
     case Command::kPluginsList:
-      print(plugin_table(list_plugins(plugin_dirs(line), plugin_host())));
+      print(plugin_table(list_plugins(plugin_dirs(line), plugin_host(line))));
       return 0;
-    case Command::kPluginsVerify: {
-      const Verdict verdict = verify_plugins(line.words, plugin_host());
+    case Command::kPluginsInspect: {
+      const Verdict verdict = inspect_plugins(line.words, plugin_host(line), library_path(environment));
       print(verdict.text);
       return verdict.all_good ? 0 : static_cast<int>(Exit::kConfig);
     }
+    case Command::kPluginsVerify: {
+      const VerifyRequest request{.files = line.words,
+                                  .kit = {.case_folder = line.case_folder, .only = line.only},
+                                  .all = line.all,
+                                  .json = line.json};
+      const Verdict verdict = verify_plugins(request, plugin_host(line));
+      print(verdict.text);
+      return verdict.all_good ? 0 : static_cast<int>(Exit::kConfig);
+    }
+    case Command::kPluginsLock:
+      print(lock_plugins(plugin_dirs(line), plugin_host(line)));
+      return 0;
     case Command::kParity:
       return run_tool("parity", line, environment);
     case Command::kExport:

@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "core/error.h"
+#include "plugins/inspect.h"
+#include "plugins/lock.h"
+
 namespace lf {
 
 std::string plugin_table(const std::vector<Candidate>& candidates) {
@@ -31,15 +35,37 @@ std::string plugin_table(const std::vector<Candidate>& candidates) {
   return text + refused;
 }
 
-Verdict verify_plugins(const std::vector<std::string>& files, const PluginHost& host) {
-  constexpr std::chrono::seconds kLimit{10};
+Verdict inspect_plugins(const std::vector<std::string>& files, const PluginHost& host,
+                        const std::string& library_path) {
   Verdict verdict;
   for (const std::string& file : files) {
-    const auto reason = probe_plugin(judge_plugin(file, host), kLimit);
-    verdict.text += fmt::format("{}: {}\n", file, reason ? *reason : "good");
-    verdict.all_good &= !reason;
+    const Inspection inspection = inspect_plugin(file, host, library_path);
+    verdict.text += (verdict.text.empty() ? "" : "\n") + inspection.text;
+    verdict.all_good &= inspection.acceptable;
   }
   return verdict;
+}
+
+Verdict verify_plugins(const VerifyRequest& request, const PluginHost& host) {
+  Verdict verdict;
+  for (const std::string& file : request.files) {
+    const Candidate candidate = judge_plugin(file, host);
+    const KitReport report = run_conformance(candidate, request.kit);
+    verdict.text += request.json ? report_json(candidate, report) : report_text(candidate, report, request.all);
+    verdict.all_good &= report.passed();
+  }
+  return verdict;
+}
+
+std::string lock_plugins(const std::vector<std::filesystem::path>& folders, const PluginHost& host) {
+  if (folders.empty())
+    fail(Exit::kUsage, "plugins lock: expected a folder of plugins, got none; name it with --plugin-dir");
+  std::string text;
+  for (const std::filesystem::path& folder : folders) {
+    const size_t n = write_lock(folder, host);
+    text += fmt::format("{}: {} plugins locked\n", (folder / kLockFile).string(), n);
+  }
+  return text;
 }
 
 }  // namespace lf

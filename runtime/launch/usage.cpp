@@ -8,7 +8,9 @@ std::string usage() {
   lfrun JOB.toml                 train; goes on from the newest complete checkpoint by itself
   lfrun check JOB.toml           tell all mistakes, memory, steps and sizes; starts nothing
   lfrun plugins list             what each plugin says of itself, or why it is refused; runs none of them
-  lfrun plugins verify FILE...   open plugins in a child process and try their entry
+  lfrun plugins inspect FILE...  libraries, symbols, versions, LibTorch, hash; runs none of them
+  lfrun plugins verify FILE...   the conformance kit, in child processes; --case FOLDER for models, --only TEXT, --all, --json
+  lfrun plugins lock             write plugins.lock (id, version, sha256) into the plugin folders
   lfrun parity DIR [CASE...]     run recorded cases and compare outputs, losses and gradients; exit 1 where they differ
   lfrun export CHECKPOINT OUT    write a Hugging Face directory
   lfrun balance FILE [OPTION...] what balancing would gain on these samples; lfrun balance --help
@@ -16,6 +18,7 @@ std::string usage() {
 
   --plugin-dir DIR               a folder of plugins; may be repeated; default: ../plugins beside lfrun's own folder
   --set TABLE.KEY=VALUE          one option, as in the job file; may be repeated; wins over the file
+  --locked                       every plugin must be in its folder's plugins.lock; one that is there is always heeded
   -n N                           start N workers on this host: the same as --set launch.processes=N
   --fresh                        start over, in a new run directory
   --print-config                 print the job with every value and its origin; starts nothing

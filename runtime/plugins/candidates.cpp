@@ -2,6 +2,8 @@
 
 #include "core/error.h"
 #include "plugins/elf_note.h"
+#include "plugins/linkage.h"
+#include "plugins/lock.h"
 #include "plugins/manifest.h"
 #include "plugins/plugins.h"
 #include "plugins/refusal.h"
@@ -14,6 +16,27 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".lfplugin.so";
 
+// What loading would do must not depend on where lfrun runs, nor contradict the manifest: a plugin that brings LibTorch
+// in unsaid would get the host's, whatever build it was compiled for.
+void require_sound_linkage(const Linkage& linkage, const Manifest& manifest) {
+  require_fixed_places(linkage);
+  if (manifest.torch == "none" && needs_torch(linkage))
+    refuse("expected no LibTorch, as its manifest says \"none\", got a need for it; state the build in the manifest");
+}
+
+void heed_lock(Candidate& candidate, LockUse use) {
+  if (use == LockUse::kIgnored) return;
+  const fs::path folder = candidate.path.parent_path();
+  const auto lock = read_lock(folder);
+  if (!lock && use == LockUse::kRequired)
+    refuse("expected {}, since --locked is given, got none; write it with `lfrun plugins lock {}`",
+           (folder / kLockFile).string(), folder.string());
+  if (!lock) return;
+  require_locked(*lock, candidate);
+  for (const LockedPlugin& plugin : *lock)
+    if (plugin.file == candidate.path.filename().string()) candidate.locked_sha256 = plugin.sha256;
+}
+
 }  // namespace
 
 Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
@@ -25,8 +48,11 @@ Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
     const OpenFile opened = open_trusted(candidate.path);
     candidate.device = opened.status().st_dev;
     candidate.inode = opened.status().st_ino;
-    candidate.manifest = parse_manifest(read_plugin_note(opened));
+    const ElfFile elf(opened);
+    candidate.manifest = parse_manifest(read_plugin_note(elf));
     require_compatible(*candidate.manifest, host);
+    require_sound_linkage(read_linkage(elf), *candidate.manifest);
+    heed_lock(candidate, host.lock);
   } catch (const Refusal& refusal) {
     candidate.refusal = refusal.what();
   } catch (const fs::filesystem_error& error) {

@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "plugins/trust.h"
+#include "plugins/elf_file.h"
 
 namespace lf {
 
-// Throws Refusal unless the file is a whole x86-64 ELF shared object, every segment and section of it inside the file,
-// with one note "lfplug" of type 1 in section .note.lfplugin. The text ends at its first NUL.
-std::string read_plugin_note(const OpenFile& file);
+// Throws Refusal unless the file has one note "lfplug" of type 1 in section .note.lfplugin. The text ends at its first
+// NUL.
+std::string read_plugin_note(const ElfFile& file);
 
 }  // namespace lf

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/lock.h"
 #include "plugins/refusal.h"
 
 namespace lf {
@@ -51,6 +52,7 @@ void require_descriptor(const lf_plugin* plugin, const Manifest& manifest) {
 
 const lf_plugin* open_plugin(const Candidate& candidate, const std::function<void(OpenStage)>& stage) {
   require_same_file(candidate);
+  if (!candidate.locked_sha256.empty()) require_locked_bytes(candidate.path, candidate.locked_sha256);
   stage(OpenStage::kOpening);
   boost::dll::shared_library library;
   try {

@@ -39,10 +39,14 @@ struct Manifest {
   std::vector<std::string> required_extensions;
 };
 
+// A folder's plugins.lock: heeded where it is there; needed in every folder (`--locked`); or not looked at.
+enum class LockUse { kIfThere, kRequired, kIgnored };
+
 // What the core offers plugins; they are refused against it.
 struct PluginHost {
   std::string torch_build;  // "2.11.0+cu130"
   std::vector<std::string> extensions = {LF_PARALLEL_EXTENSION, LF_MEDIA_EXTENSION};
+  LockUse lock = LockUse::kIfThere;
 };
 
 // A file named *.lfplugin.so. With `refusal` ("expected ..., got ...; next move") it is not to be opened.
@@ -50,7 +54,8 @@ struct Candidate {
   std::filesystem::path path;  // absolute, in a folder without symbolic links
   std::optional<Manifest> manifest;
   std::optional<std::string> refusal;
-  dev_t device = 0;  // the file that was judged
+  std::string locked_sha256;  // what its bytes must be when it is opened; empty: there is no lock
+  dev_t device = 0;           // the file that was judged
   ino_t inode = 0;
 };
 
@@ -61,8 +66,9 @@ std::vector<Candidate> list_plugins(const std::vector<std::filesystem::path>& di
 // The judgement on one file.
 Candidate judge_plugin(const std::filesystem::path& file, const PluginHost& host);
 
-// Opens the candidate in a child process, calls its entry and asks for its interfaces. The reason to refuse it, be it
-// an error, an exception, a crash or silence for longer than `limit`; none where all is well.
+// Opens the candidate in a child process (after comparing its bytes with the lock's, where there is one), calls its
+// entry and asks for its interfaces. The reason to refuse it, be it an error, an exception, a crash or silence for
+// longer than `limit`; none where all is well.
 std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono::milliseconds limit);
 
 // A loaded plugin. Its code stays mapped until the process ends.

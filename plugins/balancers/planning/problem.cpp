@@ -1,6 +1,7 @@
 #include "planning/problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -61,7 +62,14 @@ Problem make_problem(const lf_balance_input& input) {
 
   double total = 0;
   for (uint32_t p = 0; p < input.n_parts; ++p)
-    for (uint64_t i = 0; i < input.parts[p].n_atoms; ++i) total += input.parts[p].seconds[i];
+    for (uint64_t i = 0; i < input.parts[p].n_atoms; ++i) {
+      const double seconds = input.parts[p].seconds[i];
+      if (!(seconds >= 0) || !std::isfinite(seconds))
+        throw sdk::Failure(LF_E_INVALID, "part " + std::string(sdk::view(input.parts[p].name)) + ": the cost of atom " +
+                                             std::to_string(i) + " is " + std::to_string(seconds) +
+                                             " s; expected a finite number from 0 on");
+      total += seconds;
+    }
   if (last.speed != nullptr) total += input.fixed_seconds * problem.slots;
   const double ticks_per_second = total > 0 ? kTicksPerStep / total : 1;
   problem.tick_seconds = 1 / ticks_per_second;

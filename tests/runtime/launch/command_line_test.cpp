@@ -50,6 +50,13 @@ TEST(CommandLine, commands_take_their_words) {
   EXPECT_EQ(parse_command_line({"check", "job.toml"}).command, Command::kCheck);
   EXPECT_EQ(parse_command_line({"plugins", "list"}).command, Command::kPluginsList);
   EXPECT_THAT(parse_command_line({"plugins", "verify", "a.so", "b.so"}).words, ElementsAre("a.so", "b.so"));
+  const CommandLine verify = parse_command_line({"plugins", "verify", "--case", "some", "--json", "a.so"});
+  EXPECT_EQ(verify.command, Command::kPluginsVerify);
+  EXPECT_EQ(verify.case_folder, "some");
+  EXPECT_TRUE(verify.json);
+  EXPECT_EQ(parse_command_line({"plugins", "inspect", "a.so"}).command, Command::kPluginsInspect);
+  EXPECT_EQ(parse_command_line({"plugins", "lock"}).command, Command::kPluginsLock);
+  EXPECT_TRUE(parse_command_line({"--locked", "job.toml"}).locked);
   EXPECT_THAT(parse_command_line({"parity", "dir", "odd"}).words, ElementsAre("dir", "odd"));
   EXPECT_THAT(parse_command_line({"export", "ckpt", "out"}).words, ElementsAre("ckpt", "out"));
   EXPECT_THAT(parse_command_line({"parity", "dir", "--dtype", "bf16"}).words, ElementsAre("dir", "--dtype", "bf16"));
@@ -88,7 +95,7 @@ TEST(CommandLine, a_wrong_number_of_words_is_refused) {
   EXPECT_THAT(refused({}), HasSubstr("expected a job file or a command, got nothing"));
   EXPECT_THAT(refused({"a.toml", "b.toml"}), HasSubstr("takes one job file, got 2 words (the last is b.toml)"));
   EXPECT_THAT(refused({"check"}), HasSubstr("check takes one job file, got nothing"));
-  EXPECT_THAT(refused({"plugins"}), HasSubstr("expected `plugins list` or `plugins verify FILE`, got nothing"));
+  EXPECT_THAT(refused({"plugins"}), HasSubstr("`plugins verify FILE` or `plugins lock`, got nothing"));
   EXPECT_THAT(refused({"plugins", "eat"}), HasSubstr("got eat"));
 }
 

@@ -173,13 +173,54 @@ TEST_F(Commands, plugins_are_listed_without_running_them_and_refusals_have_reaso
                                          ": expected plugin ABI")));
 }
 
-TEST_F(Commands, plugins_verify_opens_files_in_a_child_and_judges_them) {
-  const std::string good = LF_BUILD_DIR "/test_plugins/good_00.lfplugin.so";
+TEST_F(Commands, plugins_verify_runs_the_conformance_kit_in_a_child) {
+  const std::string good = LF_BUILD_DIR "/plugins/none.lfplugin.so";
   const std::string bad = LF_BUILD_DIR "/test_plugins/crashes_in_entry.lfplugin.so";
-  EXPECT_EQ(run({"plugins", "verify", good}).code, 0);
-  const Ended ended = run({"plugins", "verify", good, bad});
+  EXPECT_EQ(run({"plugins", "verify", "--only", "planned", good}).code, 0);
+  const Ended ended = run({"plugins", "verify", "--only", "a_single_sample", good, bad});
   EXPECT_EQ(ended.code, 78);
-  EXPECT_EQ(ended.out, good + ": good\n" + bad + ": crashed on probe (signal 11, SIGSEGV) in its entry\n");
+  EXPECT_EQ(ended.out, good + ": conforms: 1 passed, 0 failed, 0 skipped of 1 cases\n" + bad +
+                           ": refused: crashed on probe (signal 11, SIGSEGV) in its entry\n");
+}
+
+TEST_F(Commands, plugins_inspect_says_how_a_file_is_linked_without_running_it) {
+  const Ended ended = run({"plugins", "inspect", LF_BUILD_DIR "/test_plugins/crashes_in_constructor.lfplugin.so"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("plugin       balancer good_00 1.2, ABI 0.1\n"),
+                               HasSubstr("lane         none: no LibTorch"), HasSubstr("exports      lf_plugin_entry\n"),
+                               HasSubstr("libc.so.6 => /"), HasSubstr("lock         no plugins.lock\n")));
+}
+
+TEST_F(Commands, a_locked_folder_holds_what_it_held) {
+  std::filesystem::create_directory(folder_ / "plugins");
+  const auto put = [&](const std::string& built, const std::string& name) {
+    std::filesystem::copy(LF_BUILD_DIR "/test_plugins/" + built + ".lfplugin.so",
+                          folder_ / "plugins" / (name + ".lfplugin.so"),
+                          std::filesystem::copy_options::overwrite_existing);
+  };
+  put("good_00", "one");
+  EXPECT_THAT(
+      run({"plugins", "list", "--plugin-dir", "plugins", "--locked"}).out,
+      HasSubstr("expected " + (folder_ / "plugins/plugins.lock").string() + ", since --locked is given, got none"));
+  EXPECT_EQ(run({"plugins", "lock", "--plugin-dir", "plugins"}).out,
+            (folder_ / "plugins/plugins.lock").string() + ": 1 plugins locked\n");
+  EXPECT_THAT(run({"plugins", "list", "--plugin-dir", "plugins", "--locked"}).out, Not(HasSubstr("refused")));
+  put("start_fails", "one");  // the same id and version, other bytes
+  const Ended ended = run({"plugins", "verify", "plugins/one.lfplugin.so"});
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_THAT(ended.out, HasSubstr("as locked, got "));
+  put("good_00", "another");
+  EXPECT_THAT(run({"plugins", "list", "--plugin-dir", "plugins"}).out,
+              HasSubstr("got a file that is not listed there"));
+}
+
+TEST_F(Commands, plugins_are_not_looked_for_in_the_working_directory_or_along_library_paths) {
+  std::filesystem::copy(idle_plugins(), folder_, std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory(folder_ / "empty");
+  start({"--plugin-dir", (folder_ / "empty").string(), job_.string()}, {{"LD_LIBRARY_PATH", folder_.string()}});
+  const Ended ended = wait();
+  EXPECT_EQ(ended.code, 78);
+  EXPECT_THAT(ended.err, HasSubstr("model plugin toy: expected one in " + (folder_ / "empty").string() + ", got none"));
 }
 
 TEST_F(Commands, starting_over_takes_a_new_directory_and_leaves_the_old_one) {

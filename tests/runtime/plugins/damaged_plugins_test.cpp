@@ -28,7 +28,7 @@ TEST_F(DamagedPlugins, any_cut_is_refused_by_reading_alone) {
 TEST_F(DamagedPlugins, flipped_bits_never_crash_this_process) {
   const std::string whole = good_bytes();
   std::mt19937 random(20240601);
-  constexpr int kFlips = 500;
+  constexpr int kFlips = 2000;
   int by_reading = 0, by_probing = 0;
   for (int i = 0; i < kFlips; ++i) {
     std::string bytes = whole;

@@ -39,6 +39,22 @@ add_bad_plugin(exits_in_constructor DEFINE LF_TEST_IN_CONSTRUCTOR=_exit\(0\))
 add_bad_plugin(throws_in_constructor DEFINE LF_TEST_IN_CONSTRUCTOR=throw\ std::runtime_error\("no\ luck"\))
 add_bad_plugin(hangs_in_constructor DEFINE LF_TEST_IN_CONSTRUCTOR=hang\(\))
 add_bad_plugin(start_fails DEFINE LF_TEST_START_FAILS)
+add_bad_plugin(relative_runpath LINK_OPTIONS -Wl,--enable-new-dtags -Wl,-rpath,libraries)
+add_bad_plugin(relative_rpath LINK_OPTIONS -Wl,--disable-new-dtags -Wl,-rpath,/good::)
+# Libraries of one vendor's name in two folders, and plugins that are linked against either; and one that is gone.
+foreach(home a b)
+  add_library(test_vendor_${home} SHARED ${CMAKE_SOURCE_DIR}/tests/support/bad_plugins/vendor.cpp)
+  set_target_properties(test_vendor_${home} PROPERTIES OUTPUT_NAME bkcl
+                        LIBRARY_OUTPUT_DIRECTORY ${LF_TEST_PLUGIN_DIR}/vendor_${home})
+  add_bad_plugin(needs_vendor_${home} DEFINE LF_TEST_IN_ENTRY=lf_test_vendor_call\(\))
+  target_link_libraries(test_plugin_needs_vendor_${home} PRIVATE test_vendor_${home})
+  set_target_properties(test_plugin_needs_vendor_${home} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "\$ORIGIN/vendor_${home}")
+endforeach()
+# Something that calls itself LibTorch, needed by one whose manifest says "none".
+add_library(test_torch SHARED ${CMAKE_SOURCE_DIR}/tests/support/bad_plugins/vendor.cpp)
+set_target_properties(test_torch PROPERTIES OUTPUT_NAME torch_cpu LIBRARY_OUTPUT_DIRECTORY ${LF_TEST_PLUGIN_DIR}/torch)
+add_bad_plugin(hides_torch DEFINE LF_TEST_IN_ENTRY=lf_test_vendor_call\(\))
+target_link_libraries(test_plugin_hides_torch PRIVATE test_torch)
 if(NOT LF_SANITIZE) # which brings its own C++ runtime
   add_bad_plugin(throws_static DEFINE LF_TEST_IN_ENTRY=throw\ std::runtime_error\("no\ luck"\) LINK_OPTIONS -static-libstdc++
                  -static-libgcc)

@@ -49,6 +49,7 @@ LF_PLUGIN_MANIFEST("{\"abi\":\"" LF_TEST_ABI "\",\"kind\":\"" LF_TEST_KIND_WORD 
 #endif
 
 void lf_test_nobody_defines_this();
+void lf_test_vendor_call();  // vendor.cpp
 
 namespace {
 

@@ -1,0 +1,28 @@
+// Which files the dynamic linker will load with a plugin, worked out by reading (ld.so(8)): nothing is opened by it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lf {
+
+struct Dependency {
+  std::string name;            // as it is needed: "libcudart.so.13"
+  std::filesystem::path path;  // real path; empty: not found
+  std::string soname;          // what the file calls itself
+  std::string needed_by;       // file name of the first that needs it
+};
+
+// All libraries of the file, near ones first, each once. `library_path`: the value of LD_LIBRARY_PATH. Files that are
+// no x86-64 libraries are passed over, as the linker does.
+std::vector<Dependency> dependencies_of(const std::filesystem::path& file, const std::string& library_path);
+
+// Two different files that provide one vendor library (CUDA's, NCCL's, Kunlun's ...) in one process hand each other's
+// objects to the wrong copy and fail far from here. Why `files`, loaded together, would; none where all is well. Both
+// paths are named.
+std::optional<std::string> vendor_conflict(const std::vector<std::filesystem::path>& files,
+                                           const std::string& library_path);
+
+}  // namespace lf

@@ -1,0 +1,33 @@
+// plugins.lock: which plugins a folder is meant to hold. Written by `lfrun plugins lock`; where it is there, a plugin
+// that is not in it, or is another, is refused.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugins/plugins.h"
+
+namespace lf {
+
+struct LockedPlugin {
+  std::string file, kind, id, version, sha256;  // file: its name in the folder
+};
+
+inline constexpr const char* kLockFile = "plugins.lock";
+
+// The lock of a folder; none where there is no such file. Throws Refusal where it is damaged, or others may write it.
+std::optional<std::vector<LockedPlugin>> read_lock(const std::filesystem::path& folder);
+
+// Throws Refusal unless the lock holds the plugin with this manifest. Its bytes are require_locked_bytes' to judge.
+void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& candidate);
+
+// Throws Refusal where the file's bytes are not the locked ones. Reads the whole file.
+void require_locked_bytes(const std::filesystem::path& file, const std::string& sha256);
+
+// Writes the folder's lock for its acceptable plugins, replacing it in one move; the number of plugins in it. Throws
+// lf::Error: kConfig where a plugin is refused, kCannotCreate where the file cannot be written.
+size_t write_lock(const std::filesystem::path& folder, const PluginHost& host);
+
+}  // namespace lf

@@ -1,0 +1,101 @@
+/* The model template with one thing wrong, chosen by the variable LF_WRONG; the conformance kit must say which. */
+#define lf_plugin_entry good_plugin_entry
+#include "model.c" /* of plugin_api/template/c */
+#undef lf_plugin_entry
+
+static int wrong(const char* name) {
+  const char* chosen = getenv("LF_WRONG");
+  return chosen != NULL && strcmp(name, chosen) == 0;
+}
+
+static int32_t wrong_forward(lf_stage stage, const lf_batch* batch, const lf_tensor* in, uint32_t n_in, lf_tensor* out,
+                             uint32_t n_out, lf_step_out* step_out, lf_stream stream, lf_err* err) {
+  const int32_t code = forward(stage, batch, in, n_in, out, n_out, step_out, stream, err);
+  if (wrong("loss_is_a_mean")) step_out->loss_sum /= step_out->loss_weight;
+  if (wrong("weight_is_rows")) step_out->loss_weight += batch->n_samples;
+  if (wrong("forward_crash")) *(volatile int*)NULL = 1;
+  static int calls = 0;
+  if (wrong("noise")) step_out->loss_sum *= 1 + 1e-9 * ++calls;
+  if (wrong("changes_values")) stage->values[kBias][0] += 1;
+  return code;
+}
+
+static int32_t wrong_backward(lf_stage stage, uint64_t micro_batch, int32_t what, const lf_tensor* gout,
+                              uint32_t n_gout, lf_tensor* gin, uint32_t n_gin, double loss_scale, lf_stream stream,
+                              lf_err* err) {
+  const int64_t width = stage->model->width;
+  if (wrong("overwrites") && stage->grads[kHead] != NULL)
+    memset(stage->grads[kHead], 0, (size_t)(kBytes * width) * sizeof(float));
+  float* const frozen = stage->grads[kEmbed];
+  const int32_t code = backward(stage, micro_batch, what, gout, n_gout, gin, n_gin,
+                                wrong("ignores_scale") ? 1.0 : loss_scale, stream, err);
+  if (wrong("half_missing") && stage->grads[kHead] != NULL) /* every second column */
+    for (int64_t i = 0; i < kBytes * width; i += 2) stage->grads[kHead][i] = 0;
+  if (wrong("too_large") && stage->grads[kBias] != NULL)
+    for (int i = 0; i < kBytes; ++i) stage->grads[kBias][i] *= 1.1f;
+  if (wrong("writes_frozen") && frozen == NULL) *(volatile float*)frozen = 1; /* does not look */
+  return code;
+}
+
+static int32_t wrong_features(lf_model model, const lf_sample* sample, uint32_t* n_atoms, lf_sink doubles,
+                              lf_err* err) {
+  lf_sample own = *sample;
+  if (wrong("ignores_max_rows")) own.max_rows = 0;
+  return features(model, &own, n_atoms, doubles, err);
+}
+
+static int32_t wrong_part(lf_model model, uint32_t component, uint32_t index, uint32_t k, lf_part* out, lf_err* err) {
+  return part(model, component, wrong("one_name_twice") && index == kHead ? kEmbed : index, k, out, err);
+}
+
+static int32_t wrong_param(lf_model model, uint32_t component, uint32_t index, lf_param* out, lf_err* err) {
+  if (wrong("any_index") && index >= kParams) index = 0;
+  const int32_t code = param(model, component, index, out, err);
+  if (wrong("shape_apart") && index == kBias) out->shape[0] = kBytes - 1;
+  return code;
+}
+
+/* Forgets where samples end: the last byte of one guesses the first of the next. */
+static int32_t wrong_collate(lf_model model, const lf_sample* const* samples, uint32_t n, lf_named_tensor* columns,
+                             uint32_t cap, uint32_t* n_columns, lf_err* err) {
+  const int32_t code = collate(model, samples, n, columns, cap, n_columns, err);
+  if (code == LF_OK && wrong("samples_leak")) {
+    int64_t* starts = columns[1].tensor.data;
+    for (uint32_t i = 1; i < n; ++i) starts[i] += 1;
+  }
+  return code;
+}
+
+static lf_model_api table_;
+
+static const void* wrong_interface(lf_str id) {
+  if (get_interface(id) == NULL) return NULL;
+  if (table_.h.size == 0) {
+    table_ = kTable;
+    table_.forward = wrong_forward;
+    table_.backward = wrong_backward;
+    table_.features = wrong_features;
+    table_.part = wrong_part;
+    table_.param = wrong_param;
+    table_.collate = wrong_collate;
+    if (wrong("no_drop")) table_.drop = NULL;
+    if (wrong("states_stages")) table_.abilities |= LF_MODEL_STAGES;
+  }
+  return &table_;
+}
+
+static const lf_plugin kWrongPlugin = {
+    .h = {sizeof(lf_plugin), LF_ABI_MAJOR, LF_ABI_MINOR},
+    .magic = LF_PLUGIN_MAGIC,
+    .kind = LF_KIND_MODEL,
+    .id = {"template_c", 10},
+    .version = {"1", 1},
+    .get_interface = wrong_interface,
+    .start = start,
+    .stop = stop,
+};
+
+LF_EXPORT const lf_plugin* lf_plugin_entry(uint32_t host_abi_major, uint32_t host_abi_minor) {
+  (void)host_abi_major, (void)host_abi_minor;
+  return &kWrongPlugin;
+}

@@ -1,0 +1,99 @@
+#include "plugins/lock.h"
+
+#include <gmock/gmock.h>
+
+#include "plugins/sha256.h"
+#include "runtime/plugins/plugin_folder.h"
+
+namespace lf::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Lock : public PluginFolder {
+ protected:
+  void lock() const { write_lock(folder_, host()); }
+  static std::string judged(const std::filesystem::path& path, LockUse use = LockUse::kIfThere) {
+    PluginHost strict = host();
+    strict.lock = use;
+    return judge_plugin(path, strict).refusal.value_or("");
+  }
+};
+
+TEST_F(Lock, sha256_is_that_of_the_standard) {
+  // FIPS 180-4's own example, and the empty message.
+  EXPECT_EQ(sha256_of_file(write("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_of_file(write("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST_F(Lock, a_folder_as_it_was_locked_is_taken) {
+  const auto path = write(good_bytes());
+  lock();
+  EXPECT_EQ(refusal(path), "");
+  EXPECT_EQ(judged(path, LockUse::kRequired), "");
+  const auto held = read_lock(folder_);
+  ASSERT_TRUE(held && held->size() == 1);
+  EXPECT_EQ(held->front().id, "good_00");
+  EXPECT_EQ(held->front().sha256, sha256_of_file(path));
+}
+
+TEST_F(Lock, no_lock_is_fine_unless_one_is_required) {
+  const auto path = write(good_bytes());
+  EXPECT_EQ(judged(path), "");
+  EXPECT_EQ(judged(path, LockUse::kRequired),
+            "expected " + (folder_ / "plugins.lock").string() +
+                ", since --locked is given, got none; write it with `lfrun plugins lock " + folder_.string() + "`");
+}
+
+TEST_F(Lock, a_file_that_is_not_listed_is_refused) {
+  write(good_bytes());
+  lock();
+  EXPECT_THAT(judged(write(good_bytes("good_01"), "more.lfplugin.so")),
+              HasSubstr("got a file that is not listed there"));
+}
+
+TEST_F(Lock, another_id_under_a_locked_name_is_refused) {
+  write(good_bytes());
+  lock();
+  EXPECT_THAT(judged(write(good_bytes("good_01"))),
+              HasSubstr("expected balancer good_00 1.2 as locked, got balancer good_01 1.2"));
+}
+
+TEST_F(Lock, other_bytes_are_refused_when_the_file_is_to_be_opened) {
+  const auto path = write(good_bytes());
+  lock();
+  std::string bytes = good_bytes();
+  bytes.back() ^= 1;
+  write(bytes);
+  EXPECT_THAT(refusal(path), AllOf(HasSubstr("expected sha256 "), HasSubstr(" as locked, got ")));
+  PluginSet unprobed({folder_}, host(), false);
+  EXPECT_THROW(unprobed.load(PluginKind::kBalancer, "good_00"), Error);
+}
+
+TEST_F(Lock, a_damaged_lock_or_one_that_others_may_write_refuses_what_lies_beside_it) {
+  const auto path = write(good_bytes());
+  for (const char* text : {"", "{", "[]", "{\"plugins\": 1}", "{\"plugins\": [{\"file\": \"a\"}]}"}) {
+    write(text, "plugins.lock");
+    EXPECT_THAT(judged(path), HasSubstr("plugins.lock; write it anew with `lfrun plugins lock`")) << text;
+  }
+  lock();
+  EXPECT_EQ(judged(path), "");
+  chmod((folder_ / "plugins.lock").c_str(), 0666);
+  EXPECT_THAT(judged(path), AllOf(HasSubstr("plugins.lock: "), HasSubstr("got mode 666")));
+}
+
+TEST_F(Lock, a_folder_with_a_refused_plugin_is_not_locked) {
+  write(good_bytes());
+  const auto bad = write(bytes_of("other_abi"), "bad.lfplugin.so");
+  try {
+    lock();
+    FAIL() << "locked";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(bad.string() + ": expected plugin ABI"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "plugins.lock"));
+}
+
+}  // namespace
+}  // namespace lf::test

@@ -55,44 +55,7 @@ void check_count(const char* kind, std::string_view marker, size_t markers, size
 
 std::string_view field_of(const Item& item) { return item.kind == ItemKind::kImage ? "image" : "video"; }
 
-std::string decode_percent(std::string_view text) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int high = i + 2 < text.size() && text[i] == '%' ? digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? digit(text[i + 2]) : -1;
-    out += low >= 0 ? static_cast<char>(high * 16 + low) : text[i];
-    if (low >= 0) i += 2;
-  }
-  return out;
-}
-
-// A data set must not name files outside its folder: it may come from anywhere. Only the text is judged: symbolic links
-// are the machine's owner's.
-std::string resolve(std::string path, std::string_view field, const std::filesystem::path& root) {
-  if (path.empty()) throw FieldError(std::string(field), "empty path");
-  if (path.find('\0') != path.npos) throw FieldError(std::string(field), "a NUL in the path");
-  if (path.starts_with("file://")) path = decode_percent(std::string_view(path).substr(7));
-  const std::string shown = path.size() > 200 ? path.substr(0, 200) + "..." : path;
-  if (path.starts_with("data:"))
-    throw FieldError(std::string(field), "data inside the line is not supported; store it as a file");
-  if (const size_t scheme = path.find("://"); scheme != path.npos && scheme < 12)
-    throw FieldError(std::string(field), fmt::format("'{}' is not a local file; download it first", shown));
-  const std::filesystem::path full = (root / path).lexically_normal();
-  const auto [root_end, ignored] = std::mismatch(root.begin(), root.end(), full.begin(), full.end());
-  if (root_end != root.end())
-    throw FieldError(std::string(field), fmt::format("'{}' lies outside {}; set data.media_root to a folder that holds "
-                                                     "all media",
-                                                     shown, root.string()));
-  return full.string();
-}
-
-void check_items(Message& message, const std::filesystem::path& root) {
+void check_items(Message& message, const MediaPlaces& media) {
   bool anything = false;
   for (Item& item : message.items) {
     if (item.kind == ItemKind::kText) {
@@ -100,13 +63,10 @@ void check_items(Message& message, const std::filesystem::path& root) {
       continue;
     }
     anything = true;
-    if (!(item.fps >= 0) || item.fps > 1000)
-      throw FieldError(fmt::format("{}.fps", message.field),
-                       fmt::format("expected frames per second between 0 and 1000, got {}", item.fps));
     if (item.frames.empty())
-      item.path = resolve(item.path, field_of(item), root);
+      item.path = media.resolve(item.path, field_of(item));
     else
-      for (std::string& frame : item.frames) frame = resolve(frame, field_of(item), root);
+      for (std::string& frame : item.frames) frame = media.resolve(frame, field_of(item));
   }
   if (!anything) throw FieldError(message.field, "empty content");
 }
@@ -155,11 +115,15 @@ void place_media(Conversation& conversation) {
 
   auto next_image = conversation.images.begin(), next_video = conversation.videos.begin();
   for (Message& message : conversation.messages)
-    for (Item& item : message.items)
-      if (awaits_media(item)) item = std::move(*(item.kind == ItemKind::kImage ? next_image++ : next_video++));
+    for (Item& item : message.items) {
+      if (!awaits_media(item)) continue;
+      const double fps = item.fps;
+      item = std::move(*(item.kind == ItemKind::kImage ? next_image++ : next_video++));
+      if (fps > 0) item.fps = fps;  // where a part says what its list does not
+    }
 }
 
-void check_conversation(Conversation& conversation, const std::filesystem::path& media_root, bool train_all) {
+void check_conversation(Conversation& conversation, const MediaPlaces& media, bool train_all) {
   if (conversation.messages.empty()) throw FieldError("", "a conversation without messages");
   bool any_trained = false;
   std::string_view previous;
@@ -168,7 +132,7 @@ void check_conversation(Conversation& conversation, const std::filesystem::path&
     if (message.role == previous) throw FieldError(message.field, fmt::format("role {} twice in a row", message.role));
     if (message.role == "system" && !previous.empty())
       throw FieldError(message.field, "a system message that is not the first");
-    check_items(message, media_root);
+    check_items(message, media);
     message.train = message.train.value_or(train_all || message.role == "assistant");
     any_trained = any_trained || *message.train;
     previous = message.role;

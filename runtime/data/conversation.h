@@ -1,11 +1,12 @@
 // A conversation between its source format and the canonical form of docs/samples.md.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "data/media_root.h"
 
 namespace lf {
 
@@ -23,7 +24,7 @@ struct Item {
   std::string text = {};  // of a text
   std::string path = {};  // of an image or a video; empty with frames empty: the next of the sample's list
   std::vector<std::string> frames = {};  // of a video given as pictures
-  double fps = 0;                        // of a video; 0: not given
+  double fps = 0;                        // of a video, in (0, 1000]; 0: not given
   bool literal = false;                  // of a text: "<image>" in it is text
 };
 
@@ -43,9 +44,9 @@ struct Conversation {
 // Puts the sample's media where their markers stand. Throws FieldError where the counts differ.
 void place_media(Conversation& conversation);
 
-// Roles are known and alternate, nothing is empty, media paths stay below `media_root` (absolute, normal). Makes paths
-// absolute and settles `train` of every message; train_all: every message is trained unless it says otherwise.
-void check_conversation(Conversation& conversation, const std::filesystem::path& media_root, bool train_all);
+// Roles are known and alternate, nothing is empty, media paths are what `media` allows. Makes paths absolute and
+// settles `train` of every message; train_all: every message is trained unless it says otherwise.
+void check_conversation(Conversation& conversation, const MediaPlaces& media, bool train_all);
 
 std::string canonical_json(const Conversation& conversation);
 

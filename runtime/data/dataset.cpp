@@ -5,6 +5,7 @@
 #include "core/amount.h"
 #include "core/log.h"
 #include "data/conversation.h"
+#include "data/file_kind.h"
 #include "data/line_index.h"
 #include "data/source_format.h"
 
@@ -15,11 +16,12 @@ namespace {
 constexpr size_t kMaxDepth = 64;
 // So many lines of a file may be bad before its format is taken from the first one's keys alone.
 constexpr uint64_t kDetectLines = 1000;
+constexpr size_t kHeadBytes = 512;  // that tell what a file is which is no JSON lines
 
 struct SourceFile {
   LineIndex lines;
   std::string name;  // in messages: the last part of the path
-  std::filesystem::path media_root;
+  MediaRoot media;
   SourceFormat format = SourceFormat::kMessages;
 };
 
@@ -73,6 +75,8 @@ struct Dataset::State {
     if (error == simdjson::SUCCESS) error = parser.parse(text.data(), text.size(), false).get(parsed);
     if (error == simdjson::UTF8_ERROR) throw BadSample(place + ": not valid UTF-8");
     if (error == simdjson::DEPTH_ERROR) throw BadSample(fmt::format("{}: nested deeper than {}", place, kMaxDepth));
+    if (error == simdjson::STRING_ERROR)
+      throw BadSample(place + ": not valid JSON: an unknown escape in a string, or half of a surrogate pair");
     if (error != simdjson::SUCCESS)
       throw BadSample(fmt::format("{}: not valid JSON: {}", place, simdjson::error_message(error)));
     try {
@@ -87,15 +91,16 @@ struct Dataset::State {
     return with_line(source, line, [&](simdjson::dom::element parsed, const std::string& place) {
       Conversation conversation = read_conversation(parsed, format);
       place_media(conversation);
-      check_conversation(conversation, source.media_root, train_all);
+      check_conversation(conversation, source.media, train_all);
       if (conversation.id.empty()) conversation.id = place;
       return canonical_json(conversation);
     });
   }
 
-  // The format of the first good line, else of the first line that shows one.
-  SourceFormat detect(const SourceFile& source) const {
+  // The format of the first good line, else of the first line that shows one. Throws kBadData where none does.
+  SourceFormat detect(const SourceFile& source, const std::filesystem::path& path) const {
     std::optional<SourceFormat> shown;
+    std::string first_reason;
     for (uint64_t line = 0; line < std::min(source.lines.size(), kDetectLines); ++line) {
       try {
         const auto format = with_line(
@@ -104,10 +109,21 @@ struct Dataset::State {
         if (!shown) shown = format;
         canonical(source, line, *format);
         return *format;
-      } catch (const BadSample&) {  // named when its turn comes
+      } catch (const BadSample& bad) {  // named when its turn comes
+        if (first_reason.empty()) first_reason = bad.what();
       }
     }
-    return shown.value_or(SourceFormat::kMessages);
+    if (shown) return *shown;
+    refuse_other_kinds(source, path);
+    fail(Exit::kBadData,
+         "{}: none of {} lines looked at is an object with \"messages\" or \"conversations\"{}{}; check data.path",
+         path.string(), std::min(source.lines.size(), kDetectLines),
+         first_reason.empty() ? "" : "; the first: ", first_reason);
+  }
+
+  static void refuse_other_kinds(const SourceFile& source, const std::filesystem::path& path) {
+    const std::string other = why_not_json_lines(source.lines.head(kHeadBytes));
+    if (!other.empty()) fail(Exit::kBadData, "{}: {}", path.string(), other);
   }
 
   void expect_one_good(const std::vector<std::filesystem::path>& paths) const {
@@ -123,6 +139,7 @@ struct Dataset::State {
       }
     }
     if (first.back() == 0) fail(Exit::kBadData, "{}: no sample in it; check data.path", paths.front().string());
+    for (size_t i = 0; i < sources.size(); ++i) refuse_other_kinds(sources[i], files[i].path);
     fail(Exit::kBadData, "data.path: none of {} is good; the first: {}", counted(first.back(), "sample"), first_reason);
   }
 };
@@ -134,18 +151,19 @@ Dataset::Dataset(const DataSection& options) : state_(std::make_unique<State>())
   const std::vector<std::filesystem::path> paths = find_files(options.path);
   for (const std::filesystem::path& path : paths) {
     const std::filesystem::path full = std::filesystem::absolute(path).lexically_normal();
-    std::filesystem::path root = options.media_root.empty()
-                                     ? full.parent_path()
-                                     : std::filesystem::absolute(options.media_root).lexically_normal();
-    if (!root.has_filename() && root != root.root_path()) root = root.parent_path();  // drops a slash at the end
-    SourceFile source{.lines = LineIndex(full), .name = full.filename().string(), .media_root = std::move(root)};
-    const bool detected = options.format == "auto";
-    source.format = detected ? state.detect(source)
-                             : (options.format == "sharegpt" ? SourceFormat::kShareGpt : SourceFormat::kMessages);
+    SourceFile source{.lines = LineIndex(full),
+                      .name = full.filename().string(),
+                      .media = MediaRoot(options.media_root.empty() ? full.parent_path() : options.media_root)};
+    const bool any = source.lines.size() > 0, detected = any && options.format == "auto";
+    source.format = options.format == "sharegpt" ? SourceFormat::kShareGpt : SourceFormat::kMessages;
+    if (detected) source.format = state.detect(source, full);
     state.first.push_back(state.first.back() + source.lines.size());
-    state.files.push_back({full, source.lines.size(), std::string(to_string(source.format)), detected});
-    log::info("data: {}: {}, format {}{}", full.string(), counted(source.lines.size(), "sample"),
-              to_string(source.format), detected ? " (detected)" : "");
+    state.files.push_back({full, source.lines.size(), any ? std::string(to_string(source.format)) : "empty", detected});
+    if (any)
+      log::info("data: {}: {}, format {}{}", full.string(), counted(source.lines.size(), "sample"),
+                to_string(source.format), detected ? " (detected)" : "");
+    else
+      log::warning("data: {}: no sample in it", full.string());
     state.sources.push_back(std::move(source));
   }
   state.expect_one_good(paths);

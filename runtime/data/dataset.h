@@ -30,12 +30,13 @@ class Dataset {
   struct File {
     std::filesystem::path path;
     uint64_t samples = 0;
-    std::string format;  // sharegpt | messages
+    std::string format;  // sharegpt | messages | empty
     bool detected = false;
   };
 
   // Opens and indexes every file (one pass over the bytes) and settles each one's format. Throws kInputMissing for a
-  // path that is not there, kBadData where no sample at all is good, naming the first reason.
+  // path that is not there, kBadData where no sample at all is good, naming the first reason, or where a file is of
+  // another kind than JSON lines.
   explicit Dataset(const DataSection& options);
   ~Dataset();
   Dataset(const Dataset&) = delete;

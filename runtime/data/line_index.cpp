@@ -91,6 +91,12 @@ void LineIndex::scan() {
   starts_.shrink_to_fit();
 }
 
+std::string LineIndex::head(size_t bytes) const {
+  std::string out(bytes, '\0');
+  out.resize(read_some(file_, path_, out.data(), out.size(), 0));
+  return out;
+}
+
 uint64_t LineIndex::line_number(uint64_t index) const {
   const auto after = std::upper_bound(shifts_.begin(), shifts_.end(), index,
                                       [](uint64_t i, const auto& shift) { return i < shift.first; });

@@ -22,6 +22,8 @@ class LineIndex {
   LineIndex(const LineIndex&) = delete;
 
   uint64_t size() const { return starts_.size(); }
+  // The file's first bytes, at most so many.
+  std::string head(size_t bytes) const;
   // As an editor counts, from 1; blank lines count.
   uint64_t line_number(uint64_t index) const;
   // Bytes up to the next non-blank line; more than the line by its line end and blank lines after it.

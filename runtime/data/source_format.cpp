@@ -10,6 +10,8 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
+constexpr double kMostFramesPerSecond = 1000;
+
 std::string_view type_name(element value) {
   switch (value.type()) {
     case element_type::ARRAY:
@@ -34,8 +36,6 @@ std::string_view type_name(element value) {
 std::string text_of(element value, const std::string& field) {
   std::string_view text;
   if (value.get(text) != simdjson::SUCCESS) expected(field, "a string", value);
-  // A lone surrogate passes as "\udc00" does the parser, but is no text.
-  if (!simdjson::validate_utf8(text)) throw FieldError(field, "half of a surrogate pair: not valid Unicode");
   return std::string(text);
 }
 
@@ -78,6 +78,14 @@ double number_of(element value, const std::string& field) {
   return number;
 }
 
+double rate_of(element value, const std::string& field) {
+  const double rate = number_of(value, field);
+  if (!(rate > 0) || rate > kMostFramesPerSecond)
+    throw FieldError(
+        field, fmt::format("expected frames per second above 0 and at most {}, got {}", kMostFramesPerSecond, rate));
+  return rate;
+}
+
 std::vector<std::string> frames_of(element value, const std::string& field) {
   std::vector<std::string> frames;
   for (const element frame : list_of(value, field)) frames.push_back(text_of(frame, field));
@@ -94,7 +102,7 @@ Item read_medium(element value, ItemKind kind, const std::string& field) {
     item.frames = frames_of(value, field);
   } else if (value.is_object()) {
     const auto [path, url, frames, fps] = pick(value, field, {"path", "url", "frames", "fps"});
-    if (given(fps)) item.fps = number_of(*fps, below(field, "fps"));
+    if (kind == ItemKind::kVideo && given(fps)) item.fps = rate_of(*fps, below(field, "fps"));
     if (kind == ItemKind::kVideo && given(frames))
       item.frames = frames_of(*frames, below(field, "frames"));
     else if (given(path))
@@ -158,7 +166,7 @@ Item read_part(element part, const std::string& field) {
   const std::optional<element>& source = given(named) ? named : given(address) ? address : path;
   // Without a source it is the next of the sample's list.
   Item item = given(source) ? read_medium(*source, kind, field) : Item{.kind = kind};
-  if (given(fps)) item.fps = number_of(*fps, below(field, "fps"));
+  if (!is_image && given(fps)) item.fps = rate_of(*fps, below(field, "fps"));
   return item;
 }
 
@@ -174,6 +182,7 @@ std::vector<Item> read_content(element content, const std::string& field) {
 std::string read_id(const std::optional<element>& id) {
   if (!given(id)) return "";
   if (id->is_string()) return text_of(*id, "id");
+  if (!id->is_number()) expected("id", "a string or a number", *id);
   return simdjson::minify(*id);
 }
 

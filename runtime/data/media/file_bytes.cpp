@@ -26,6 +26,7 @@ MediaFile::MediaFile(const std::string& path) : path_(path) {
   struct stat status {};
   const bool regular = ::fstat(file_, &status) == 0 && S_ISREG(status.st_mode);
   size_ = static_cast<uint64_t>(status.st_size);
+  identity_ = {status.st_dev, status.st_ino, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
   if (regular && size_ > 0) return;
   ::close(file_);
   fail(regular ? "the file is empty" : "not a regular file");

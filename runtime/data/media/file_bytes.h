@@ -17,7 +17,14 @@ class MediaFile {
   MediaFile(const MediaFile&) = delete;
   MediaFile& operator=(const MediaFile&) = delete;
 
+  // With size(), the same only where the content is, as far as a file system tells.
+  struct Identity {
+    uint64_t device = 0, inode = 0;
+    int64_t changed_ns = 0;
+  };
+
   const std::string& path() const { return path_; }
+  const Identity& identity() const { return identity_; }
   uint64_t size() const { return size_; }
   // Reads up to out.size() bytes from `offset`; returns how many there were.
   size_t read(uint64_t offset, std::span<uint8_t> out) const;
@@ -28,6 +35,7 @@ class MediaFile {
   std::string path_;
   int file_ = -1;
   uint64_t size_ = 0;
+  Identity identity_;
 };
 
 // A window that moves over a file, for parsers that skip most of it.

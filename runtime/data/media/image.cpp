@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,22 @@ namespace lf {
 namespace {
 
 constexpr uint64_t kMaxImageBytes = 256 << 20;
+
+// Other kinds that data sets hold by mistake. Bytes are never shown: the file may be one that nobody was meant to read.
+std::string_view other_kind(std::string_view start) {
+  constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
+      {"GIF8", "a GIF"},
+      {"BM", "a BMP"},
+      {std::string_view("II*\0", 4), "a TIFF"},
+      {std::string_view("MM\0*", 4), "a TIFF"},
+      {"%PDF", "a PDF"},
+      {"<", "HTML, SVG or other XML"},
+      {"version http", "a pointer of Git LFS: fetch the files with git lfs pull"}};
+  for (const auto& [signature, kind] : kKinds)
+    if (start.starts_with(signature)) return kind;
+  if (start.size() >= 8 && start.substr(4).starts_with("ftyp")) return "HEIC, AVIF or a video";
+  return "of another kind";
+}
 
 ImageHeader read_by_signature(const MediaFile& file) {
   std::array<uint8_t, 12> start{};
@@ -19,9 +37,8 @@ ImageHeader read_by_signature(const MediaFile& file) {
   if (begins(0, "\xFF\xD8\xFF", 3)) return read_jpeg_header(file);
   if (begins(0, "\x89PNG\r\n\x1A\n", 8)) return read_png_header(file);
   if (begins(0, "RIFF", 4) && begins(8, "WEBP", 4)) return read_webp_header(file);
-  std::string shown;
-  for (size_t i = 0; i < got && i < 8; ++i) shown += fmt::format("{}{:02x}", i > 0 ? " " : "", start[i]);
-  file.fail(fmt::format("not a JPEG, PNG or WebP picture: it starts with {}", shown));
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), got);
+  file.fail(fmt::format("not a JPEG, PNG or WebP picture: by its first bytes it is {}", other_kind(text)));
 }
 
 }  // namespace

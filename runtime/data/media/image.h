@@ -2,8 +2,8 @@
 //
 // All failures are sdk::Failure(LF_E_DATA) whose message starts with the file's path. The format is taken from the
 // first bytes, never from the name. Pixels equal Pillow's (ImageOps.exif_transpose, then transparency composed over
-// white) bit for bit, but for: 16-bit grey, which keeps its high byte where Pillow clips; the orientation of a PNG that
-// stands behind its pixels or in XMP, which is not read.
+// white) bit for bit, but for: 16-bit grey, which keeps its high byte where Pillow clips; the orientation of a PNG in
+// XMP, which is not read.
 #pragma once
 
 #include <cstdint>

@@ -24,6 +24,12 @@ std::filesystem::path video_library_path() {
   return here / kVideoFile;
 }
 
+VideoFile video_file(const MediaFile& file) {
+  const MediaFile::Identity& is = file.identity();
+  return {
+      file.path().c_str(), file.path().c_str(), is.device, is.inode, is.changed_ns, static_cast<int64_t>(file.size())};
+}
+
 const MediaReader& reader_of(const lf_host* host) { return Host::state_of<MediaReader>(host, LF_MEDIA_EXTENSION); }
 
 int32_t probe(const lf_host* host, lf_str path, int32_t kind, lf_media_info* out, lf_err* err) {
@@ -46,7 +52,14 @@ constexpr lf_media_host kTable = {
 struct MediaReader::VideoLibrary {
   std::once_flag opened;
   const VideoTable* loaded = nullptr;
+  void* index = nullptr;
   std::string reason;
+
+  VideoLibrary() = default;
+  VideoLibrary(const VideoLibrary&) = delete;
+  ~VideoLibrary() {
+    if (loaded != nullptr) loaded->close_index(index);
+  }
 
   const VideoTable& table() {
     std::call_once(opened, [this] {
@@ -54,7 +67,7 @@ struct MediaReader::VideoLibrary {
       void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // for the life of the process
       void* entry = library != nullptr ? ::dlsym(library, kVideoEntryName) : nullptr;
       if (entry != nullptr)
-        loaded = reinterpret_cast<decltype(&lf_video_table)>(entry)();
+        loaded = reinterpret_cast<decltype(&lf_video_table)>(entry)(), index = loaded->open_index();
       else
         reason = fmt::format("cannot read videos: {}; install FFmpeg's libraries (Debian: libavformat59)", ::dlerror());
     });
@@ -78,7 +91,9 @@ lf_media_info MediaReader::probe(const std::string& path, int32_t kind) const {
   if (kind == LF_MEDIA_VIDEO) {
     const VideoLimits limits{max_pixels_, max_pixels_ * kClipFactor, max_pixels_ * kWorkFactor};
     lf_err err = sdk::make_err();
-    sdk::check(video_->table().probe(file.path().c_str(), &limits, &info, &err), err);
+    const VideoFile video = video_file(file);
+    const VideoTable& table = video_->table();
+    sdk::check(table.probe(video_->index, &video, &limits, &info, &err), err);
     return info;
   }
   if (kind != LF_MEDIA_IMAGE) throw sdk::Failure(LF_E_INVALID, fmt::format("unknown kind of media {}", kind));
@@ -102,8 +117,9 @@ lf_tensor MediaReader::decode_video(const std::string& path, std::span<const int
   lf_tensor out{};
   lf_err err = sdk::make_err();
   const auto stopped = [](const void* context) -> int32_t { return *static_cast<const std::atomic<bool>*>(context); };
-  sdk::check(video_->table().decode(file.path().c_str(), &limits, frames.data(), frames.size(), stopped, &stopped_,
-                                    &out, &err),
+  const VideoFile video = video_file(file);
+  const VideoTable& table = video_->table();
+  sdk::check(table.decode(video_->index, &video, &limits, frames.data(), frames.size(), stopped, &stopped_, &out, &err),
              err);
   return out;
 }

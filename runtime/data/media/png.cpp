@@ -20,6 +20,8 @@ constexpr uint32_t tag(const char (&name)[5]) {
   return static_cast<uint32_t>(name[0]) << 24 | name[1] << 16 | name[2] << 8 | name[3];
 }
 
+uint32_t big_endian(const uint8_t* b) { return static_cast<uint32_t>(b[0]) << 24 | b[1] << 16 | b[2] << 8 | b[3]; }
+
 int channels_of(uint8_t colour_type) {
   switch (colour_type) {
     case 0:
@@ -36,16 +38,23 @@ int channels_of(uint8_t colour_type) {
   }
 }
 
-int find_orientation(const MediaFile& file, HeaderReader& reader) {
+// The chunk may stand before the pixels or behind them; where there are several, Pillow takes the last. Heads are read
+// one by one and all else is jumped over, so that a large picture is not read for its size.
+int find_orientation(const MediaFile& file) {
+  int orientation = 1;
   uint64_t at = 33;  // after IHDR
-  for (int i = 0; i < kMaxChunks && at + 8 <= file.size(); ++i) {
-    const uint32_t length = reader.u32_big(at), type = reader.u32_big(at + 4);
-    if (type == tag("IDAT") || type == tag("IEND")) break;
-    if (type == tag("eXIf") && length <= kMaxExifBytes)
-      return std::max(1, exif_orientation(reader.bytes(at + 8, length)));
+  for (int i = 0; i < kMaxChunks; ++i) {
+    std::array<uint8_t, 8> head{};
+    if (file.read(at, head) < head.size()) break;
+    const uint32_t length = big_endian(head.data()), type = big_endian(head.data() + 4);
+    if (type == tag("IEND")) break;
+    if (type == tag("eXIf") && length <= kMaxExifBytes) {
+      HeaderReader reader(file);
+      orientation = std::max(1, exif_orientation(reader.bytes(at + 8, length)));
+    }
     at += 12 + uint64_t{length};
   }
-  return 1;
+  return orientation;
 }
 
 // libpng leaves by longjmp, so nothing with a destructor lives between.
@@ -114,7 +123,7 @@ ImageHeader read_png_header(const MediaFile& file) {
   const double raw_bytes = static_cast<double>(height) * ((static_cast<double>(width) * bits + 7) / 8 + 1);
   if (raw_bytes / kMaxExpansion > static_cast<double>(file.size()))
     file.fail(fmt::format("{} bytes are too few for {} x {} pixels", file.size(), width, height));
-  header.orientation = find_orientation(file, reader);
+  header.orientation = find_orientation(file);
   return header;
 }
 

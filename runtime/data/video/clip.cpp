@@ -18,8 +18,8 @@ namespace {
 // Decodes forward from where it stands; frames come in order of presentation.
 class Decoder {
  public:
-  Decoder(const char* path, const VideoLimits& limits, const FrameTimes& times)
-      : input_(path, limits), times_(times), packet_(av_packet_alloc()), frame_(av_frame_alloc()) {
+  Decoder(const VideoFile& file, const VideoLimits& limits, const FrameTimes& times)
+      : input_(file, limits), times_(times), packet_(av_packet_alloc()), frame_(av_frame_alloc()) {
     const AVCodecParameters& parameters = *input_.stream().codecpar;
     const AVCodec* codec = avcodec_find_decoder(parameters.codec_id);
     if (codec == nullptr) input_.fail(fmt::format("no decoder for {}", avcodec_get_name(parameters.codec_id)));
@@ -33,6 +33,7 @@ class Decoder {
       input_.fail("cannot start the decoder", code);
   }
 
+  const Input& input() const { return input_; }
   // In the file's order: packets before it have been sent.
   int64_t place() const { return place_; }
 
@@ -134,10 +135,16 @@ void check_request(const Input& input, const FrameTimes& times, const VideoLimit
 
 }  // namespace
 
-lf_tensor decode_clip(const char* path, const VideoLimits& limits, std::span<const int64_t> frames,
-                      const std::function<bool()>& stopped) {
-  Input input(path, limits);
-  const FrameTimes times(read_frame_table(input));
+lf_tensor decode_clip(IndexCache& known, const VideoFile& file, const VideoLimits& limits,
+                      std::span<const int64_t> frames, const std::function<bool()>& stopped) {
+  std::shared_ptr<const FrameTimes> found = known.find(file);
+  if (!found) {
+    Input whole(file, limits);
+    found = known.keep(file, FrameTimes(read_frame_table(whole)));
+  }
+  const FrameTimes& times = *found;
+  Decoder first(file, limits, times);
+  const Input& input = first.input();
   check_request(input, times, limits, frames);
   const bool turned = swaps_sides(input.orientation());
   const int64_t width = turned ? input.height() : input.width(), height = turned ? input.width() : input.height();
@@ -146,7 +153,8 @@ lf_tensor decode_clip(const char* path, const VideoLimits& limits, std::span<con
   ToRgb to_rgb(input);
   const auto wanted = [&](int64_t frame) { return std::ranges::binary_search(frames, frame); };
 
-  std::optional<Decoder> decoder(std::in_place, path, limits, times);
+  Decoder* decoder = &first;
+  std::optional<Decoder> from_start;  // where the first could not seek
   bool may_seek = times.timed();
   int64_t sought = 0;
   for (size_t done = 0; done < frames.size();) {
@@ -156,7 +164,7 @@ lf_tensor decode_clip(const char* path, const VideoLimits& limits, std::span<con
       if (start.place > std::max(sought, decoder->place())) {
         sought = start.place;
         may_seek = decoder->seek(start);
-        if (!may_seek) decoder.emplace(path, limits, times);
+        if (!may_seek) decoder = &from_start.emplace(file, limits, times);
       }
     }
     const auto [frame, number] = decoder->next(wanted);

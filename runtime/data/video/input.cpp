@@ -37,13 +37,13 @@ int orientation_of(const AVStream& stream) {
 
 }  // namespace
 
-Input::Input(const char* path, const VideoLimits& limits) : path_(path) {
+Input::Input(const VideoFile& file, const VideoLimits& limits) : name_(file.name) {
   AVDictionary* options = nullptr;
   av_dict_set(&options, "protocol_whitelist", "file", 0);
   av_dict_set(&options, "format_whitelist", kContainers, 0);
   AVFormatContext* opened = nullptr;
   // "file:" keeps a strange path from being taken for another protocol.
-  const int code = avformat_open_input(&opened, ("file:" + path_).c_str(), nullptr, &options);
+  const int code = avformat_open_input(&opened, (std::string("file:") + file.path).c_str(), nullptr, &options);
   av_dict_free(&options);
   if (code < 0) fail("not a video in one of the containers mp4, mkv, webm, avi, ts, mpeg, flv, ogg, asf, gif", code);
   format_.reset(opened);
@@ -90,7 +90,7 @@ bool Input::next(AVPacket& packet) {
   }
 }
 
-void Input::fail(const std::string& reason) const { throw sdk::Failure(LF_E_DATA, path_ + ": " + reason); }
+void Input::fail(const std::string& reason) const { throw sdk::Failure(LF_E_DATA, name_ + ": " + reason); }
 
 void Input::fail(const std::string& reason, int ffmpeg_error) const {
   char text[AV_ERROR_MAX_STRING_SIZE] = {};
@@ -118,7 +118,7 @@ std::vector<FrameEntry> read_frame_table(Input& input) {
   return table;
 }
 
-int64_t count_frames(Input& input) {
+std::optional<int64_t> indexed_frames(Input& input) {
   AVStream& stream = input.stream();
   const int indexed = avformat_index_get_entries_count(&stream);
   // Only an index that a container wrote whole says how many frames there are: mp4's, when nothing is edited away.
@@ -126,7 +126,7 @@ int64_t count_frames(Input& input) {
                   stream.nb_frames > 0 && stream.nb_frames == indexed;
   for (int i = 0; complete && i < indexed; ++i)
     complete = (avformat_index_get_entry(&stream, i)->flags & AVINDEX_DISCARD_FRAME) == 0;
-  return complete ? indexed : static_cast<int64_t>(read_frame_table(input).size());
+  return complete ? std::optional<int64_t>(indexed) : std::nullopt;
 }
 
 }  // namespace lf::video

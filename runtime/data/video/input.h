@@ -8,6 +8,7 @@ extern "C" {
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,10 @@ using FramePointer = std::unique_ptr<AVFrame, FreeWith<&av_frame_free>>;
 using CodecPointer = std::unique_ptr<AVCodecContext, FreeWith<&avcodec_free_context>>;
 
 // Demuxes local files of the common containers only: playlists and the like, which name further files, are refused.
-// Failures are sdk::Failure(LF_E_DATA) that starts with the path.
+// Failures are sdk::Failure(LF_E_DATA) that starts with the file's name.
 class Input {
  public:
-  Input(const char* path, const VideoLimits& limits);
+  Input(const VideoFile& file, const VideoLimits& limits);
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
@@ -49,7 +50,7 @@ class Input {
  private:
   void find_stream(const VideoLimits& limits);
 
-  std::string path_;
+  std::string name_;
   std::unique_ptr<AVFormatContext, FreeWith<&avformat_close_input>> format_;
   int stream_ = -1, width_ = 0, height_ = 0, orientation_ = 1;
 };
@@ -66,7 +67,7 @@ struct FrameEntry {
 // Reads the whole file; nothing is decoded.
 std::vector<FrameEntry> read_frame_table(Input& input);
 
-// The same as read_frame_table().size(), from the container's index where that is known to be complete.
-int64_t count_frames(Input& input);
+// The same as read_frame_table().size(), from the container's index; nothing where that is not known to be complete.
+std::optional<int64_t> indexed_frames(Input& input);
 
 }  // namespace lf::video

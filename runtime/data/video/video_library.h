@@ -14,11 +14,20 @@ struct VideoLimits {
   int64_t work_pixels;   // of all frames decoded by one call
 };
 
-// Both sides are of one build, but exceptions and C++ types stay out of it all the same. `path` is absolute, ended by a
-// NUL. Thread-safe.
+struct VideoFile {
+  const char* path;  // what is opened: absolute, ended by a NUL
+  const char* name;  // what messages call it
+  uint64_t device, inode;
+  int64_t changed_ns, size;  // as stat has them
+};
+
+// Both sides are of one build, but exceptions and C++ types stay out of it all the same. Thread-safe.
 struct VideoTable {
-  int32_t (*probe)(const char* path, const VideoLimits* limits, lf_media_info* out, lf_err* err);
-  int32_t (*decode)(const char* path, const VideoLimits* limits, const int64_t* frames, uint64_t n,
+  // What has been learnt of files already read; one per reader, bounded.
+  void* (*open_index)();
+  void (*close_index)(void* index);
+  int32_t (*probe)(void* index, const VideoFile* file, const VideoLimits* limits, lf_media_info* out, lf_err* err);
+  int32_t (*decode)(void* index, const VideoFile* file, const VideoLimits* limits, const int64_t* frames, uint64_t n,
                     int32_t (*stopped)(const void* context), const void* context, lf_tensor* out, lf_err* err);
 };
 

@@ -188,8 +188,9 @@ TEST_F(DatasetTest, every_bad_sample_is_named_by_line_field_and_reason) {
       {"invalid UTF-8", message_line("\"caf\xE9\""), "not valid UTF-8"},
       {"overlong UTF-8", message_line("\"\xC0\xAF\""), "not valid UTF-8"},
       {"surrogates in UTF-8", message_line("\"\xED\xA0\x80\""), "not valid UTF-8"},
-      {"lone high surrogate", message_line(R"("\ud800")"), "data.jsonl:2: "},
-      {"lone low surrogate", message_line(R"("\udc00 x")"), "data.jsonl:2: "},
+      {"lone high surrogate", message_line(R"("\ud800")"), "half of a surrogate pair"},
+      {"two high surrogates", message_line(R"("\ud800\ud800")"), "half of a surrogate pair"},
+      {"lone low surrogate", message_line(R"("\udc00 x")"), "half of a surrogate pair"},
       {"raw NUL", message_line(std::string("\"a\0b\"", 5)), "not valid JSON"},
       {"raw control character", message_line("\"a\x01\""), "not valid JSON"},
       {"half an object", kGood.substr(0, 30), "not valid JSON"},
@@ -248,7 +249,22 @@ TEST_F(DatasetTest, every_bad_sample_is_named_by_line_field_and_reason) {
       {"a key twice", R"({"messages":[{"role":"user","role":"assistant","content":"x"}]})",
        "messages[0]: key \"role\" twice"},
       {"a video of no frames", message_line(R"([{"type":"video","video":[]}])"), "a video of no frames"},
-      {"a mad rate", message_line(R"([{"type":"video","video":"v","fps":-1}])"), "expected frames per second"},
+      {"a rate below zero", message_line(R"([{"type":"video","video":"v","fps":-1}])"),
+       "messages[0].content[0].fps: expected frames per second above 0 and at most 1000, got -1"},
+      {"a rate of zero", message_line(R"([{"type":"text","text":"x"},{"type":"video","video":"v","fps":0}])"),
+       "messages[0].content[1].fps: expected frames per second above 0 and at most 1000, got 0"},
+      {"a mad rate beside a path", message_line(R"([{"type":"video","video":{"path":"v","fps":1001}}])"),
+       "messages[0].content[0].fps: expected frames per second"},
+      {"a rate that is no number", message_line(R"([{"type":"video","video":"v","fps":"2"}])"),
+       "messages[0].content[0].fps: expected a number, got a string"},
+      {"a rate that is not finite", message_line(R"([{"type":"video","video":"v","fps":NaN}])"), "not valid JSON"},
+      {"a rate in the sample's list",
+       R"({"videos":["u",{"path":"v","fps":0}],"messages":[{"role":"user","content":"<video><video>"}]})",
+       "video[1].fps: expected frames per second"},
+      {"an id that is a list", R"({"id":[1],"messages":[]})", "id: expected a string or a number, got a list"},
+      {"an id that is true", R"({"id":true,"messages":[]})", "id: expected a string or a number, got true or false"},
+      {"half of a pair in an id", R"({"id":"\udc00","messages":[]})", "half of a surrogate pair"},
+      {"half of a pair in a path", with_image(R"("a\udc00.png")"), "half of a surrogate pair"},
       {"a mad weight", R"({"messages":[{"role":"user","content":"x","weight":0.5}]})", "expected 0 or 1, got 0.5"},
       {"sharegpt: no value", R"({"conversations":[{"from":"human"}]})", "conversations[0]: expected \"value\"",
        "sharegpt"},
@@ -273,21 +289,113 @@ TEST_F(DatasetTest, a_line_of_a_gigabyte_is_refused_without_being_read) {
   }
 }
 
+std::string refusal(const DataSection& options) {
+  try {
+    const Dataset dataset(options);
+    return "opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::kBadData);
+    return error.what();
+  }
+}
+
 TEST_F(DatasetTest, a_data_set_without_a_single_good_sample_is_refused_with_the_first_reason) {
-  const auto error_of = [](const DataSection& options) {
-    try {
-      const Dataset dataset(options);
-      return std::string("opened");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit(), Exit::kBadData);
-      return std::string(error.what());
-    }
-  };
-  EXPECT_THAT(error_of(section({scratch_.write("a.jsonl", "x\n{}\n")})),
-              AllOf(HasSubstr("none of 2 samples is good"), HasSubstr("a.jsonl:1: not valid JSON")));
-  EXPECT_THAT(error_of(section({scratch_.write("a.jsonl", kGood)}, "sharegpt")),
+  EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", "x\n{}\n")})),
+              AllOf(HasSubstr("none of 2 lines looked at is an object with \"messages\" or \"conversations\""),
+                    HasSubstr("the first: a.jsonl:1: not valid JSON")));
+  EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", "{\"messages\":[]}")})),
+              HasSubstr("none of 1 sample is good; the first: a.jsonl:1: a conversation without messages"));
+  EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", kGood)}, "sharegpt")),
               HasSubstr("a.jsonl:1: expected \"conversations\": the file is read as sharegpt"));
-  EXPECT_THAT(error_of(section({scratch_.write("a.jsonl", "\n\n")})), HasSubstr("a.jsonl: no sample in it"));
+  EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", "\n\n")})), HasSubstr("a.jsonl: no sample in it"));
+}
+
+TEST_F(DatasetTest, a_file_of_another_kind_is_told_by_its_kind_and_not_by_its_bytes) {
+  const auto utf16 = [](const std::string& text, bool big) {
+    std::string out;
+    for (const char c : text) out += big ? std::string{'\0', c} : std::string{c, '\0'};
+    return out;
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {"[" + kGood + ",\n" + kGood + "]", "one JSON list; expected one object a line: jq -c '.[]'"},
+      {"\xEF\xBB\xBF \n[\n" + kGood + ",\n" + kGood + ",\n]\n", "one JSON list"},
+      {"\xFF\xFE" + utf16(kGood, false), "text in UTF-16; expected UTF-8: iconv"},
+      {"\xFE\xFF" + utf16(kGood, true), "text in UTF-16"},
+      {utf16(kGood + "\n" + kGood, false), "text in UTF-16"},
+      {utf16(kGood, true), "text in UTF-16"},
+      {"\x1F\x8B\x08 secret", "a gzip file; decompress it first"},
+      {"PAR1 secret", "a Parquet file"},
+      {"root:x:0:0:secret\n", "not valid JSON"},
+  };
+  for (const auto& [bytes, reason] : cases)
+    for (const char* format : {"auto", "messages", "sharegpt"}) {
+      const std::string told = refusal(section({scratch_.write("a.jsonl", bytes)}, format));
+      EXPECT_THAT(told, AllOf(HasSubstr("a.jsonl"), HasSubstr(reason))) << format;
+      EXPECT_THAT(told, testing::Not(HasSubstr("secret"))) << format;
+    }
+}
+
+TEST_F(DatasetTest, an_empty_file_among_others_has_no_format) {
+  const Dataset dataset(section({scratch_.write("a.jsonl", ""), scratch_.write("b.jsonl", kGood)}));
+  EXPECT_EQ(dataset.size(), 1u);
+  EXPECT_EQ(dataset.files()[0].format, "empty");
+  EXPECT_FALSE(dataset.files()[0].detected);
+  EXPECT_EQ(dataset.sample(0).place, "b.jsonl:1");
+}
+
+TEST_F(DatasetTest, a_rate_is_kept_wherever_it_stands_and_pictures_have_none) {
+  const json sample = canonical(R"({"videos":["u.mp4",{"path":"v.mp4","fps":3}],"messages":[{"role":"user","content":[
+      {"type":"video","fps":2},{"type":"video"},{"type":"image","image":{"path":"a.png","fps":7},"fps":-1}]},
+      {"role":"assistant","content":"x"}]})");
+  const json& items = sample["messages"][0]["content"];
+  EXPECT_EQ(items[0]["fps"], 2);
+  EXPECT_EQ(items[1]["fps"], 3);
+  EXPECT_FALSE(items[2].contains("fps"));
+}
+
+TEST_F(DatasetTest, a_list_is_of_videos_in_the_sample_and_of_frames_in_a_part) {
+  const json sample = canonical(R"({"video":["u.mp4",["f0.png","f1.png"]],"messages":[{"role":"user","content":[
+      {"type":"video"},{"type":"video"},{"type":"video","video":["g0.png","g1.png"]}]},
+      {"role":"assistant","content":"x"}]})");
+  const json& items = sample["messages"][0]["content"];
+  EXPECT_EQ(items[0]["path"], image("u.mp4"));
+  EXPECT_EQ(items[1]["frames"], (json{image("f0.png"), image("f1.png")}));
+  EXPECT_EQ(items[2]["frames"], (json{image("g0.png"), image("g1.png")}));
+}
+
+TEST_F(DatasetTest, a_link_below_the_media_folder_must_not_lead_out_of_it) {
+  namespace fs = std::filesystem;
+  const fs::path root = scratch_.folder() / "set", outside = scratch_.folder() / "outside";
+  scratch_.write("set/inside/a.png", "x");
+  scratch_.write("outside/secret.png", "x");
+  fs::create_symlink(outside / "secret.png", root / "absolute.png");
+  fs::create_symlink("../outside/secret.png", root / "relative.png");
+  fs::create_directory_symlink("../outside", root / "folder");
+  fs::create_symlink("absolute.png", root / "twice.png");
+  fs::create_directory_symlink(root / "inside", root / "alias");
+  fs::create_symlink("inside/a.png", root / "good.png");
+  fs::create_symlink("absent.png", root / "dangling.png");
+  fs::create_directory_symlink(root, scratch_.folder() / "link");  // the folder itself behind a link
+
+  DataSection options;
+  for (const fs::path& media_root : {root, scratch_.folder() / "link"}) {
+    options.media_root = media_root;
+    const auto outcome = [&](const std::string& path) {
+      options.path = {scratch_.write("data.jsonl", kGood + "\n" + with_image("\"" + path + "\""))};
+      const Dataset dataset(options);
+      try {
+        return std::string(json::parse(dataset.sample(1).json)["messages"][0]["content"][0]["path"]);
+      } catch (const BadSample& bad) {
+        return std::string(bad.what());
+      }
+    };
+    for (const char* path : {"absolute.png", "relative.png", "folder/secret.png", "twice.png"})
+      EXPECT_THAT(outcome(path), AllOf(HasSubstr("data.jsonl:2: image: '" + std::string(path) + "' leads outside " +
+                                                 media_root.string() + " by a symbolic link")));
+    for (const char* path : {"inside/a.png", "alias/a.png", "good.png", "dangling.png", "absent.png"})
+      EXPECT_EQ(outcome(path), (media_root / path).string());
+    EXPECT_EQ(outcome((media_root / "good.png").string()), (media_root / "good.png").string());
+  }
 }
 
 TEST_F(DatasetTest, missing_paths_are_named) {

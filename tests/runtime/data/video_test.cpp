@@ -6,6 +6,7 @@
 
 #include "data/media/media_reader.h"
 #include "data/video/frame_times.h"
+#include "data/video/index_cache.h"
 #include "scratch.h"
 
 namespace lf {
@@ -248,6 +249,41 @@ TEST(Video, flipped_bits_never_do_more_than_spoil_it) {
       EXPECT_TRUE(reason.empty() || reason.find(name) != reason.npos) << reason;
     }
   }
+}
+
+TEST(Video, a_file_written_anew_under_the_same_name_is_read_anew) {
+  const Scratch scratch;
+  const MediaReader reader(scratch.folder(), 1'000'000);
+  const auto last = [&](int64_t frame) { return decode(reader, "v", {frame}).mean(0, 20, 30, 0); };
+  scratch.write("v", read_file(media_folder() / "h264.mp4"));
+  EXPECT_NEAR(last(10), 16 + 3 * 10, 0);
+  EXPECT_NEAR(last(59), 16 + 3 * 59, 0);
+  std::filesystem::remove(scratch.folder() / "v");
+  scratch.write("v", read_file(media_folder() / "h264_cut.mp4"));  // begins at frame 15
+  EXPECT_NEAR(last(10), 16 + 3 * 25, 0);
+  EXPECT_THAT(refusal(reader, "v", {59}), HasSubstr("frame 59 was asked for; the video has 45"));
+}
+
+TEST(Video, times_of_files_are_kept_until_newer_ones_need_the_room) {
+  video::IndexCache cache(100);
+  const auto file = [](uint64_t inode, int64_t size = 1) { return VideoFile{"", "", 1, inode, 7, size}; };
+  const auto times = [](int64_t frames) {
+    std::vector<video::FrameEntry> table;
+    for (int64_t i = 0; i < frames; ++i) table.push_back({i, i, i == 0});
+    return video::FrameTimes(table);
+  };
+  cache.keep(file(1), times(40));
+  const auto held = cache.keep(file(2), times(40));
+  ASSERT_NE(cache.find(file(1)), nullptr);
+  EXPECT_EQ(cache.find(file(1, 2)), nullptr);  // of another size: another content
+  cache.keep(file(3), times(40));              // the second was asked for longest ago
+  EXPECT_EQ(cache.find(file(2)), nullptr);
+  EXPECT_NE(cache.find(file(1)), nullptr);
+  EXPECT_NE(cache.find(file(3)), nullptr);
+  EXPECT_EQ(held->count(), 40);
+  EXPECT_EQ(cache.keep(file(4), times(101))->count(), 101);  // too large to be kept, good for its caller
+  EXPECT_EQ(cache.find(file(4)), nullptr);
+  EXPECT_NE(cache.find(file(3)), nullptr);
 }
 
 }  // namespace

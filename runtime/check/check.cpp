@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "load/estimate.h"
 #include "load/survey.h"
+#include "load/verdict.h"
 #include "train/resident_memory.h"
 #include "train/saving.h"
 #include "train/session.h"
@@ -22,6 +23,29 @@ namespace {
 constexpr uint64_t kSurveySamples = 64;           // looked at, and packed to see what a micro-batch costs
 constexpr uint64_t kEstimateSamples = 512;        // whose features count the steps of epochs
 constexpr uint64_t kHashedBytes = 1'000'000'000;  // of checkpoints: half a second
+
+// The first samples of archives; of a pipe none: what is read of it here would be missing in the run.
+class FirstSamples {
+ public:
+  FirstSamples(const StreamSet& streams, HeldMedia& held, uint64_t most) {
+    for (size_t s = 0; s < streams.size(); ++s) {
+      if (!std::filesystem::is_regular_file(streams.path(s))) continue;
+      const auto feed = streams.open(s, [] { return false; });
+      while (samples_.size() < most) {
+        auto fed = feed->next();
+        if (!fed) break;
+        if (!fed->bad.empty()) continue;  // training names, counts and passes over it
+        samples_.push_back({.index = 0, .json = std::move(fed->json), .place = std::move(fed->place)});
+        media_.emplace_back(held, std::move(fed->media));
+      }
+    }
+  }
+  const std::vector<Sample>& all() const { return samples_; }
+
+ private:
+  std::vector<Sample> samples_;
+  std::vector<HeldMedia::Lease> media_;
+};
 
 class Check {
  public:
@@ -36,11 +60,13 @@ class Check {
     attempt([&] { opening_.refuse_if_any(); });
     if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze); });
     if (has_model()) attempt([&] { WeightSource(config_, description()); });
-    if (sound({"data.path", "data.format", "data.media_root"})) attempt([&] { dataset_.emplace(config_.data); });
+    if (sound({"data.path", "data.format", "data.media_root"})) attempt([&] { open_data(); });
     if (freezing_) print_model();
-    if (dataset_) print_data();
+    if (dataset_ || streams_) print_data();
     if (has_model() && dataset_) look_at_data();
-    if (has_model() && dataset_ && sound({"job.steps", "job.epochs"}) && !seen_.usable.empty()) print_steps();
+    if (has_model() && streams_) attempt([&] { look_at_streams(); });
+    if (has_model() && sound({"job.steps", "job.epochs"}) && (streams_ || (dataset_ && !seen_.usable.empty())))
+      print_steps();
     if (freezing_ && !seen_.usable.empty()) print_memory();
     if (sound({"job.output"})) attempt([&] { require_writable(config_.job.output); });
     if (sound({"job.output"})) attempt([&] { print_resume(); });
@@ -115,8 +141,32 @@ class Check {
   }
 
   void print_data() const {
-    for (const Dataset::File& file : dataset_->files())
+    for (size_t s = 0; streams_ && s < streams_->size(); ++s)
+      fmt::print("data          {}: a stream of {}, read once in its own order\n", streams_->path(s).string(),
+                 streams_->kind(s));
+    for (const Dataset::File& file : dataset_ ? dataset_->files() : std::vector<Dataset::File>())
       fmt::print("data          {}: {}, {}\n", file.path.string(), counted(file.samples, "sample"), file.format);
+  }
+
+  void open_data() {
+    if (is_streamed(config_.data))
+      streams_.emplace(config_);
+    else
+      dataset_.emplace(config_.data);
+  }
+
+  void look_at_streams() {
+    const ModelCalls calls(session_->model->api(), session_->model->handle());
+    const FirstSamples first(*streams_, session_->media.held(), kSurveySamples);
+    for (const Sample& sample : first.all()) {
+      JudgedSample judged = judge(sample, calls, config_.data);
+      if (judged.usable()) seen_.usable.push_back(std::move(judged.features));
+    }
+    if (first.all().empty())
+      fmt::print("  not looked into: a pipe is read by the run alone, so no memory is estimated\n");
+    else
+      fmt::print("  looked at   the first {}, of which {} can be trained on\n", counted(first.all().size(), "sample"),
+                 seen_.usable.size());
   }
 
   void look_at_data() {
@@ -230,7 +280,8 @@ class Check {
   Problems opening_;
   std::optional<Session> session_;
   std::optional<Freezing> freezing_;
-  std::optional<Dataset> dataset_;
+  std::optional<Dataset> dataset_;  // one of the two
+  std::optional<StreamSet> streams_;
   Survey seen_;
 };
 

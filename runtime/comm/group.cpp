@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "core/error.h"
 
@@ -70,6 +71,30 @@ std::vector<std::string> Group::all_gather(const std::string& mine) {
     if (lengths[r] > kFirst) all[r].append(tails, r * rest, lengths[r] - kFirst);
   }
   return all;
+}
+
+// The lengths first, then every message once, straight to who it is for.
+std::vector<std::string> Group::all_to_all(const std::vector<std::string>& to) {
+  if (to.size() != static_cast<size_t>(size()))
+    fail(Exit::kBug, "group {}: {} messages for {} ranks", name(), to.size(), size());
+  if (size() == 1) return to;
+  const std::vector<int64_t> one(to.size(), sizeof(int64_t));
+  std::vector<int64_t> send, receive(to.size());
+  std::string out;
+  for (const std::string& message : to) {
+    send.push_back(static_cast<int64_t>(message.size()));
+    out += message;
+  }
+  all_to_all_async(send.data(), one, receive.data(), one).wait();
+  std::string in(static_cast<size_t>(std::accumulate(receive.begin(), receive.end(), int64_t{0})), '\0');
+  all_to_all_async(out.data(), send, in.data(), receive).wait();
+  std::vector<std::string> from;
+  size_t at = 0;
+  for (const int64_t bytes : receive) {
+    from.push_back(in.substr(at, static_cast<size_t>(bytes)));
+    at += static_cast<size_t>(bytes);
+  }
+  return from;
 }
 
 void Group::all_reduce(std::span<float> values, int32_t reduction) {

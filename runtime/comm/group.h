@@ -56,6 +56,7 @@ class Group : public Exchange {
   virtual void barrier() = 0;
 
   std::vector<std::string> all_gather(const std::string& mine) override;
+  std::vector<std::string> all_to_all(const std::vector<std::string>& to) override;
   void all_reduce(std::span<float> values, int32_t reduction = LF_REDUCE_SUM);
   void all_reduce(std::span<double> values, int32_t reduction = LF_REDUCE_SUM);
 };

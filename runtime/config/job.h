@@ -65,6 +65,7 @@ struct DataSection {                        // [data]
 struct BalanceSection {  // [balance]
   std::string policy = "minimax";
   std::string costs = "learned";               // learned | stated: of a step's samples
+  std::string unit = "sample";                 // sample | pack: what the policy deals
   std::map<std::string, std::string> options;  // the policy's own, as JSON values
 };
 

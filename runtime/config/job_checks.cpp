@@ -54,7 +54,7 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
                           "brings its own config, the second starts from random weights"});
   }
   if (sound({"data.path"}) && config.data.path.empty())
-    problems.push_back({"data.path", "data.path is required: JSONL files of samples, or folders of them"});
+    problems.push_back({"data.path", "data.path is required: JSONL files of samples, folders of them, or streams"});
   if (sound({"data.image_min_pixels", "data.image_max_pixels"}))
     check_limits(problems, "data.image_max_pixels", "data.image_min_pixels", config.data.image_min_pixels,
                  config.data.image_max_pixels);

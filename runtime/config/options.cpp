@@ -159,8 +159,9 @@ std::vector<Option> all_options() {
               "here, without path and config."},
              {}, &J::model, &ModelSection::options),
 
-      option({"data.path", "", "JSONL files of samples, or folders of them: one, or a list. Required."}, {}, &J::data,
-             &DataSection::path),
+      option({"data.path", "",
+              "JSONL files of samples, or folders of them: one, or a list. Or streams: pipes, tar archives. Required."},
+             {}, &J::data, &DataSection::path),
       option({"data.format", "", "How samples are written; auto looks at the first one."},
              one_of({"auto", "sharegpt", "messages"}), &J::data, &DataSection::format),
       option({"data.media_root", "", "Where relative image and video paths start.", "the folder of the JSONL file"}, {},
@@ -211,6 +212,10 @@ std::vector<Option> all_options() {
               "Whether plans follow costs learned from the times that steps take, or only what the model states: then "
               "the same job gives the same plans, and the same bits."},
              one_of({"learned", "stated"}), &J::balance, &BalanceSection::costs),
+      option(
+          {"balance.unit", "",
+           "What the policy deals: single samples, or micro-batches as they were packed, whole; streams have samples."},
+          one_of({"sample", "pack"}), &J::balance, &BalanceSection::unit),
       option({"balance.options", "", "The policy's own settings; its plugin documents and checks them."}, {},
              &J::balance, &BalanceSection::options),
 

@@ -4,16 +4,13 @@
 
 #include "core/amount.h"
 #include "core/log.h"
-#include "data/conversation.h"
 #include "data/file_kind.h"
 #include "data/line_index.h"
-#include "data/source_format.h"
+#include "data/sample_line.h"
 
 namespace lf {
 namespace {
 
-// Of JSON: far above what a conversation needs, far below what would cost memory.
-constexpr size_t kMaxDepth = 64;
 // So many lines of a file may be bad before its format is taken from the first one's keys alone.
 constexpr uint64_t kDetectLines = 1000;
 constexpr size_t kHeadBytes = 512;  // that tell what a file is which is no JSON lines
@@ -61,40 +58,10 @@ struct Dataset::State {
     return fmt::format("{}:{}", source.name, source.lines.line_number(line));
   }
 
-  // Calls body(parsed line) and names the line in what it throws.
-  template <typename Body>
-  static auto with_line(const SourceFile& source, uint64_t line, Body&& body) {
+  static SampleLine parse(const SourceFile& source, uint64_t line) {
     const std::string place = place_of(source, line);
-    if (const uint64_t bytes = source.lines.extent(line); bytes > LineIndex::kMaxLineBytes)
-      throw BadSample(
-          fmt::format("{}: a line of {} bytes; expected at most {}", place, bytes, LineIndex::kMaxLineBytes));
-    const std::string text = source.lines.read(line, simdjson::SIMDJSON_PADDING);
-    simdjson::dom::parser parser;
-    simdjson::dom::element parsed;
-    auto error = parser.allocate(text.size(), kMaxDepth);
-    if (error == simdjson::SUCCESS) error = parser.parse(text.data(), text.size(), false).get(parsed);
-    if (error == simdjson::UTF8_ERROR) throw BadSample(place + ": not valid UTF-8");
-    if (error == simdjson::DEPTH_ERROR) throw BadSample(fmt::format("{}: nested deeper than {}", place, kMaxDepth));
-    if (error == simdjson::STRING_ERROR)
-      throw BadSample(place + ": not valid JSON: an unknown escape in a string, or half of a surrogate pair");
-    if (error != simdjson::SUCCESS)
-      throw BadSample(fmt::format("{}: not valid JSON: {}", place, simdjson::error_message(error)));
-    try {
-      if (!parsed.is_object()) throw FieldError("", "expected a JSON object");
-      return body(parsed, place);
-    } catch (const FieldError& wrong) {
-      throw BadSample(fmt::format("{}: {}", place, wrong.what()));
-    }
-  }
-
-  std::string canonical(const SourceFile& source, uint64_t line, SourceFormat format) const {
-    return with_line(source, line, [&](simdjson::dom::element parsed, const std::string& place) {
-      Conversation conversation = read_conversation(parsed, format);
-      place_media(conversation);
-      check_conversation(conversation, source.media, train_all);
-      if (conversation.id.empty()) conversation.id = place;
-      return canonical_json(conversation);
-    });
+    if (const uint64_t bytes = source.lines.extent(line); bytes > kMaxLineBytes) throw too_long_a_line(place, bytes);
+    return SampleLine(source.lines.read(line, SampleLine::kPadding), place);
   }
 
   // The format of the first good line, else of the first line that shows one. Throws kBadData where none does.
@@ -103,11 +70,11 @@ struct Dataset::State {
     std::string first_reason;
     for (uint64_t line = 0; line < std::min(source.lines.size(), kDetectLines); ++line) {
       try {
-        const auto format = with_line(
-            source, line, [](simdjson::dom::element parsed, const std::string&) { return detect_format(parsed); });
+        const SampleLine sample = parse(source, line);
+        const auto format = sample.format();
         if (!format) continue;
         if (!shown) shown = format;
-        canonical(source, line, *format);
+        sample.canonical(*format, source.media, train_all);
         return *format;
       } catch (const BadSample& bad) {  // named when its turn comes
         if (first_reason.empty()) first_reason = bad.what();
@@ -131,7 +98,7 @@ struct Dataset::State {
     for (const SourceFile& source : sources) {
       for (uint64_t line = 0; line < source.lines.size(); ++line) {
         try {
-          canonical(source, line, source.format);
+          parse(source, line).canonical(source.format, source.media, train_all);
           return;
         } catch (const BadSample& bad) {
           if (first_reason.empty()) first_reason = bad.what();
@@ -175,7 +142,8 @@ uint64_t Dataset::size() const { return state_->first.back(); }
 
 Sample Dataset::sample(uint64_t index) const {
   const auto [source, line] = state_->locate(index);
-  return {index, state_->canonical(*source, line, source->format), State::place_of(*source, line)};
+  return {index, State::parse(*source, line).canonical(source->format, source->media, state_->train_all),
+          State::place_of(*source, line)};
 }
 
 std::string Dataset::place(uint64_t index) const {

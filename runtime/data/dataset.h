@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "config/job.h"
-#include "core/error.h"
+#include "data/bad_sample.h"
 
 namespace lf {
-
-// One sample is of no use; the run goes on without it. what() is "file:line: field: reason".
-class BadSample : public Error {
- public:
-  explicit BadSample(const std::string& message) : Error(Exit::kBadData, message) {}
-};
 
 struct Sample {
   uint64_t index = 0;

@@ -13,8 +13,6 @@ namespace lf {
 // mapping would end the process by SIGBUS. Thread-safe once made.
 class LineIndex {
  public:
-  static constexpr uint64_t kMaxLineBytes = 64 << 20;
-
   // Reads the file once. Throws lf::Error: kInputMissing, kPermission or kBadData (not a regular file).
   explicit LineIndex(const std::filesystem::path& path);
   ~LineIndex();

@@ -25,10 +25,10 @@ class Assembly {
   Assembly(const ModelCalls& model, const std::vector<JudgedSample>& all, int64_t max_rows)
       : model_(model), all_(all), max_rows_(max_rows) {}
 
-  void load(const Dataset& dataset, const std::vector<uint32_t>& samples) {
+  void load(const StepSamples& source, const std::vector<uint32_t>& samples) {
     for (const uint32_t i : samples) {
       try {
-        loaded_.push_back({i, dataset.sample(all_[i].index)});
+        loaded_.push_back({i, source.sample(i)});
       } catch (const BadSample& bad) {  // the file has changed under us, within a line
         out_.dropped.push_back({i, bad.what()});
       }
@@ -122,10 +122,10 @@ class Assembly {
 
 }  // namespace
 
-Assembled assemble(const Dataset& dataset, const ModelCalls& model, const std::vector<JudgedSample>& all,
+Assembled assemble(const StepSamples& source, const ModelCalls& model, const std::vector<JudgedSample>& all,
                    const std::vector<uint32_t>& samples, int64_t max_rows) {
   Assembly assembly(model, all, max_rows);
-  assembly.load(dataset, samples);
+  assembly.load(source, samples);
   return assembly.run();
 }
 

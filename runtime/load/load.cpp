@@ -14,17 +14,18 @@
 #include "core/log.h"
 #include "lf/plugin_sdk/tensor.hpp"
 #include "load/assemble.h"
+#include "load/batch_source.h"
 #include "load/common_error.h"
 #include "load/dealer.h"
 #include "load/packing.h"
-#include "load/sample_stream.h"
 #include "load/skipped.h"
 #include "load/workers.h"
 
 namespace lf {
 namespace {
 
-constexpr uint64_t kWarnings = 10;  // further skipped samples are only listed
+constexpr uint64_t kWarnings = 10;             // further skipped samples are only listed
+constexpr uint64_t kStreamPatience = 100'000;  // samples of a stream that may be of no use in a row
 
 // A step that is planned, and whose micro-batches are being loaded.
 struct StepUnderWay {
@@ -54,13 +55,15 @@ PackRules rules_of(const LoaderInputs& inputs) {
   return {.max_rows = options.max_tokens,
           .micro_batches = static_cast<uint32_t>(options.micro_batches * inputs.exchange->size()),
           .packing = options.packing,
-          .epoch = inputs.dataset->size(),
+          .epoch = inputs.dataset != nullptr ? inputs.dataset->size() : kStreamPatience,
           .max_bad = options.max_bad};
 }
 
 const LoaderInputs& checked(const LoaderInputs& inputs) {
-  if (inputs.config == nullptr || inputs.dataset == nullptr || inputs.api == nullptr || inputs.exchange == nullptr)
-    fail(Exit::kBug, "loader: expected a job, a data set, a model and an exchange");
+  const bool streamed = inputs.streams != nullptr && inputs.held_media != nullptr;
+  if (inputs.config == nullptr || streamed == (inputs.dataset != nullptr) || inputs.api == nullptr ||
+      inputs.exchange == nullptr)
+    fail(Exit::kBug, "loader: expected a job, a data set or streams, a model and an exchange");
   return inputs;
 }
 
@@ -88,10 +91,9 @@ struct Loader::State {
       : inputs(checked(given)),
         model(inputs.api, inputs.model),
         workers(std::max(1, inputs.config->data.workers)),
-        stream({*inputs.dataset, model, inputs.config->data,
-                Order(inputs.dataset->size(), inputs.config->job.seed, inputs.config->data.shuffle), *inputs.exchange,
-                workers, inputs.stop_requested},
-               inputs.position.samples_seen, inputs.max_samples),
+        source(inputs.streams != nullptr
+                   ? stream_source(inputs, model, workers, [this] { return stopping || asked_to_stop(); })
+                   : addressable_source(inputs, model, workers)),
         rules(rules_of(inputs)),
         dealer(inputs, model, inputs.exchange->size(), deal_lag(inputs)),
         planned(inputs.position),
@@ -145,28 +147,31 @@ struct Loader::State {
 
   // Plans the next step and starts to load it. False where none follows; `end` says why if that is an error.
   bool begin(std::deque<StepUnderWay>& under_way, Outcome& end) {
-    StepUnderWay out{
-        .step = next_step++, .packed = pack_step(stream, rules, planned), .micro_batches = {}, .balance = {}};
+    StepUnderWay out{.step = next_step++,
+                     .packed = pack_step(source->samples(), rules, planned),
+                     .micro_batches = {},
+                     .balance = {}};
     if (out.packed.stopped) {
       end.work.stopped = true;
       return false;
     }
-    stream.expect(out.packed.after.samples_seen - planned.samples_seen);
+    source->samples().expect(out.packed.after.samples_seen - planned.samples_seen);
     planned = out.packed.after;
     if (out.packed.stop) {
       end.skipped = skipped_by(out);
       end.error = std::make_exception_ptr(*out.packed.stop);
       return false;
     }
-    Deal dealt = dealer.deal(out.packed, out.step);
+    Deal dealt = deal_step(*source, dealer, model, out.packed, out.step);
+    const auto given = source->fetch(out.step, out.packed, dealt.samples);
     out.balance = std::move(dealt.balance);
     auto& samples = dealt.samples[inputs.exchange->rank()];
     // Shared: the step may move while the workers read it.
     const auto all = std::make_shared<const std::vector<JudgedSample>>(out.packed.samples);
     for (std::vector<uint32_t>& of_one : samples)
-      out.micro_batches.push_back(workers.submit(false, [this, all, of_one = std::move(of_one)] {
+      out.micro_batches.push_back(workers.submit(false, [this, all, given, of_one = std::move(of_one)] {
         if (stopping || asked_to_stop()) return Assembled{.micro_batch = {}, .dropped = {}, .left_out = true};
-        return assemble(*inputs.dataset, model, *all, of_one, inputs.config->data.max_tokens);
+        return assemble(*given, model, *all, of_one, inputs.config->data.max_tokens);
       }));
     under_way.push_back(std::move(out));
     return !under_way.back().packed.last;
@@ -273,10 +278,11 @@ struct Loader::State {
 
   const LoaderInputs inputs;
   const ModelCalls model;
+  std::atomic<bool> stopping = false;
   Workers workers;
 
   // Of the loader's thread.
-  GatheredStream stream;
+  const std::unique_ptr<BatchSource> source;
   const PackRules rules;
   Dealer dealer;
   DataPosition planned;  // without what is found bad when decoded
@@ -285,7 +291,6 @@ struct Loader::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::atomic<bool> stopping = false;
   std::optional<Outcome> ready;
 
   // Of the caller's.

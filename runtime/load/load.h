@@ -2,7 +2,8 @@
 //
 //   order -> features (gathered once per window) -> packing -> plan -> decode and collate own micro-batches -> StepWork
 //
-// Samples never travel between ranks: every rank knows the whole plan and loads exactly what it was given.
+// Every rank knows the whole plan and loads exactly what it was given; samples travel between ranks only where they
+// come from streams (batch_source.h).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,8 @@
 #include "config/job.h"
 #include "core/exchange.h"
 #include "data/dataset.h"
+#include "data/media/held_media.h"
+#include "data/stream/stream_set.h"
 #include "lf/plugin_api/model.h"
 
 namespace lf {
@@ -74,8 +77,10 @@ struct StepWork {
 // Everything is borrowed and outlives the loader.
 struct LoaderInputs {
   const JobConfig* config = nullptr;
-  const Dataset* dataset = nullptr;
-  const lf_model_api* api = nullptr;  // the family; called on loader threads
+  const Dataset* dataset = nullptr;    // or, where data is streamed:
+  const StreamSet* streams = nullptr;  // with
+  HeldMedia* held_media = nullptr;     // of the reader that the family is lent
+  const lf_model_api* api = nullptr;   // the family; called on loader threads
   lf_model model = nullptr;
   const Policy* policy = nullptr;         // null: samples are dealt in arrival order
   std::string balance_state;              // of Loader::balance_state; empty: no costs are known yet

@@ -21,6 +21,8 @@ class SampleStream {
   virtual JudgedSample pop() = 0;
   // Whether null meant that some rank was asked to stop.
   virtual bool stopped() const { return false; }
+  // How many samples a step takes, by the last one.
+  virtual void expect(uint64_t) {}
 };
 
 // Judges window by window: every rank does its share, the verdicts are gathered. Windows are larger than a step needs,
@@ -45,8 +47,8 @@ class GatheredStream final : public SampleStream {
   JudgedSample pop() override;
   bool stopped() const override { return stopped_; }
 
-  // How many samples a step takes, by the last one: windows are made that large, so that a step needs one exchange.
-  void expect(uint64_t samples_of_a_step);
+  // Windows are made that large, so that a step needs one exchange.
+  void expect(uint64_t samples_of_a_step) override;
 
  private:
   void fetch();

@@ -21,11 +21,9 @@ void judge_length(const Sample& sample, const ModelCalls& model, const DataSecti
 
 }  // namespace
 
-JudgedSample judge(const Dataset& dataset, const ModelCalls& model, const DataSection& options, uint64_t position,
-                   uint64_t index) {
-  JudgedSample out{.position = position, .index = index, .verdict = Verdict::kGood, .reason = {}, .features = {}};
+JudgedSample judge(const Sample& sample, const ModelCalls& model, const DataSection& options) {
+  JudgedSample out;
   try {
-    const Sample sample = dataset.sample(index);
     out.features = model.features(sample, 0);
     judge_length(sample, model, options, out);
   } catch (const BadSample& bad) {
@@ -33,6 +31,20 @@ JudgedSample judge(const Dataset& dataset, const ModelCalls& model, const DataSe
     out.reason = bad.what();
     out.features = {};
   }
+  return out;
+}
+
+JudgedSample judge(const Dataset& dataset, const ModelCalls& model, const DataSection& options, uint64_t position,
+                   uint64_t index) {
+  JudgedSample out;
+  try {
+    out = judge(dataset.sample(index), model, options);
+  } catch (const BadSample& bad) {
+    out.verdict = Verdict::kBad;
+    out.reason = bad.what();
+  }
+  out.position = position;
+  out.index = index;
   return out;
 }
 

@@ -22,6 +22,9 @@ struct JudgedSample {
   bool usable() const { return verdict == Verdict::kGood || verdict == Verdict::kCut; }
 };
 
+// Asks the family for the features of a sample that was read; as below. Position and index are left 0.
+JudgedSample judge(const Sample& sample, const ModelCalls& model, const DataSection& options);
+
 // Reads the sample and asks the family for its features; one longer than data.max_tokens is cut or too long, as
 // data.too_long says. Throws only what is not the sample's fault.
 JudgedSample judge(const Dataset& dataset, const ModelCalls& model, const DataSection& options, uint64_t position,

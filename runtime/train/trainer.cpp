@@ -87,7 +87,6 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
       loading_(rendezvous.group("loading")),
       directory_(output_of(request, *control_), request.rank, request.terminal),
       session_(config_, session_options(request)),
-      dataset_(config_.data),
       freezing_(freeze(session_.model->description(), config_.model.freeze)),
       store_(session_.model->description(), freezing_, *session_.device, compute_dtype(config_)),
       source_(config_, session_.model->description()),
@@ -98,6 +97,10 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
               CheckpointOptions{.directory = directory_.checkpoints(),
                                 .keep = config_.checkpoint.keep,
                                 .stop_when_full = config_.checkpoint.on_full == "stop"}) {
+  if (is_streamed(config_.data))
+    streams_.emplace(config_);
+  else
+    dataset_.emplace(config_.data);
   const Description& description = session_.model->description();
   require_agreement(*control_, "model", describe_layout(description));
   std::string settings;
@@ -107,7 +110,9 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
 
   LoaderInputs inputs;
   inputs.config = &config_;
-  inputs.dataset = &dataset_;
+  inputs.dataset = dataset_ ? &*dataset_ : nullptr;
+  inputs.streams = streams_ ? &*streams_ : nullptr;
+  inputs.held_media = streams_ ? &session_.media.held() : nullptr;
   inputs.api = session_.model->api();
   inputs.model = session_.model->handle();
   inputs.policy = session_.policy.get();
@@ -178,7 +183,7 @@ void Trainer::begin() {
 void Trainer::count_steps(LoaderInputs& inputs) {
   total_steps_ = config_.job.steps;
   if (total_steps_ == 0) {
-    const double samples = config_.job.epochs * static_cast<double>(dataset_.size());
+    const double samples = config_.job.epochs * static_cast<double>(dataset_->size());
     inputs.max_samples = std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(samples)));
     LoaderInputs from_start = inputs;  // the schedule must not move when a run is resumed
     from_start.first_step = 0;
@@ -202,19 +207,22 @@ void Trainer::announce() const {
             count_text(description.parameter_count()), count_text(trained), counted(request_.world_size, "rank"),
             session_.device->id(), session_.device->info().name, counted(request_.threads, "thread"),
             config_.precision.compute);
-  log::info("{}, {}, results in {}", counted(dataset_.size(), "sample"), counted(total_steps_, "step"),
-            directory_.path().string());
+  log::info("{}, {}, results in {}",
+            dataset_ ? counted(dataset_->size(), "sample")
+                     : counted(streams_->size(), "stream") + " of samples in their own order",
+            counted(total_steps_, "step"), directory_.path().string());
 }
 
 // Only where a step is large for this data, or for any host: a look at samples costs a few hundredths of a second.
 void Trainer::warn_of_step_size() const {
+  if (!dataset_) return;
   constexpr double kFewTokens = 16, kManyTokens = 1e6;  // of a sample; of a rank's step
   constexpr uint64_t kLookAt = 64;
   const double tokens = static_cast<double>(config_.data.max_tokens) * static_cast<double>(config_.data.micro_batches);
-  if (tokens * request_.world_size < kFewTokens * static_cast<double>(dataset_.size()) && tokens < kManyTokens) return;
+  if (tokens * request_.world_size < kFewTokens * static_cast<double>(dataset_->size()) && tokens < kManyTokens) return;
   const ModelCalls calls(session_.model->api(), session_.model->handle());
-  const Survey seen = survey(dataset_, calls, config_.data, kLookAt);
-  const StepSize step = step_size(seen, dataset_, calls, config_.data, request_.world_size);
+  const Survey seen = survey(*dataset_, calls, config_.data, kLookAt);
+  const StepSize step = step_size(seen, *dataset_, calls, config_.data, request_.world_size);
   const std::string warning = step_size_warning(step, config_.data, request_.local_world_size, host_memory_bytes());
   if (!warning.empty()) log::warning("{}", warning);
 }
@@ -289,6 +297,9 @@ int Trainer::run_steps() {
     if (more && (stopped || save_due())) save();
   }
   close_loader(!more);
+  if (!more && leads() && streams_ && finished_ < total_steps_)
+    log::info("the streams ended after {}: {} of {}", counted(position_.samples_seen, "sample"), finished_,
+              counted(total_steps_, "step"));
   if (stopped && more) {
     if (leads()) metrics_->finish(finished_ > 0 ? "saved" : "stopped");
     finish_saving();

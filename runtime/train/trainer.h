@@ -65,7 +65,8 @@ class Trainer {
   std::unique_ptr<Group> control_, gradients_, loading_;
   RunDirectory directory_;
   Session session_;
-  Dataset dataset_;
+  std::optional<Dataset> dataset_;  // one of the two
+  std::optional<StreamSet> streams_;
   Freezing freezing_;
   ParameterStore store_;
   WeightSource source_;

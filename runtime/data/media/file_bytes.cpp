@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -32,9 +33,21 @@ MediaFile::MediaFile(const std::string& path) : path_(path) {
   fail(regular ? "the file is empty" : "not a regular file");
 }
 
-MediaFile::~MediaFile() { ::close(file_); }
+MediaFile::MediaFile(const std::string& name, std::shared_ptr<const std::string> bytes)
+    : path_(name), bytes_(std::move(bytes)), size_(bytes_->size()) {
+  if (size_ == 0) fail("the file is empty");
+}
+
+MediaFile::~MediaFile() {
+  if (file_ >= 0) ::close(file_);
+}
 
 size_t MediaFile::read(uint64_t offset, std::span<uint8_t> out) const {
+  if (bytes_) {
+    const size_t count = offset < size_ ? std::min<uint64_t>(out.size(), size_ - offset) : 0;
+    std::copy_n(bytes_->data() + (count > 0 ? offset : 0), count, out.begin());
+    return count;
+  }
   size_t done = 0;
   while (done < out.size()) {
     const ssize_t got = ::pread(file_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));

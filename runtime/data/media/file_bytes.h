@@ -2,17 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace lf {
 
-// An open regular file. Every failure is sdk::Failure(LF_E_DATA) that starts with the path. Never blocks on what is no
-// regular file.
+// An open regular file, or bytes that are read like one. Every failure is sdk::Failure(LF_E_DATA) that starts with the
+// path. Never blocks on what is no regular file.
 class MediaFile {
  public:
   explicit MediaFile(const std::string& path);
+  MediaFile(const std::string& name, std::shared_ptr<const std::string> bytes);
   ~MediaFile();
   MediaFile(const MediaFile&) = delete;
   MediaFile& operator=(const MediaFile&) = delete;
@@ -25,6 +27,7 @@ class MediaFile {
 
   const std::string& path() const { return path_; }
   const Identity& identity() const { return identity_; }
+  const std::string* held() const { return bytes_.get(); }  // null: a file
   uint64_t size() const { return size_; }
   // Reads up to out.size() bytes from `offset`; returns how many there were.
   size_t read(uint64_t offset, std::span<uint8_t> out) const;
@@ -34,6 +37,7 @@ class MediaFile {
  private:
   std::string path_;
   int file_ = -1;
+  std::shared_ptr<const std::string> bytes_;
   uint64_t size_ = 0;
   Identity identity_;
 };

@@ -1,9 +1,14 @@
 #include "data/media/media_reader.h"
 
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/media/image.h"
 #include "data/video/video_library.h"
@@ -24,11 +29,46 @@ std::filesystem::path video_library_path() {
   return here / kVideoFile;
 }
 
-VideoFile video_file(const MediaFile& file) {
-  const MediaFile::Identity& is = file.identity();
-  return {
-      file.path().c_str(), file.path().c_str(), is.device, is.inode, is.changed_ns, static_cast<int64_t>(file.size())};
-}
+// A video as FFmpeg opens it, by a path: held bytes get one as a file in memory.
+class OpenedVideo {
+ public:
+  explicit OpenedVideo(const MediaFile& file) : path_(file.path()) {
+    MediaFile::Identity is = file.identity();
+    if (const std::string* bytes = file.held()) {
+      is = write_to_memory(file, *bytes);
+      path_ = fmt::format("/proc/self/fd/{}", memory_);
+    }
+    file_ = {path_.c_str(), file.path().c_str(), is.device, is.inode, is.changed_ns, static_cast<int64_t>(file.size())};
+  }
+  ~OpenedVideo() {
+    if (memory_ >= 0) ::close(memory_);
+  }
+  OpenedVideo(const OpenedVideo&) = delete;
+  const VideoFile* get() const { return &file_; }
+
+ private:
+  MediaFile::Identity write_to_memory(const MediaFile& file, const std::string& bytes) {
+    memory_ = ::memfd_create("lf_video", MFD_CLOEXEC);
+    if (memory_ < 0) file.fail(std::strerror(errno));
+    for (size_t done = 0; done < bytes.size();) {
+      const ssize_t put = ::write(memory_, bytes.data() + done, bytes.size() - done);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) {
+        const int code = errno;
+        ::close(memory_);
+        file.fail(std::strerror(code));
+      }
+      done += static_cast<size_t>(put);
+    }
+    struct stat status {};
+    ::fstat(memory_, &status);
+    return {status.st_dev, status.st_ino, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+  }
+
+  std::string path_;
+  int memory_ = -1;
+  VideoFile file_{};
+};
 
 const MediaReader& reader_of(const lf_host* host) { return Host::state_of<MediaReader>(host, LF_MEDIA_EXTENSION); }
 
@@ -83,17 +123,21 @@ MediaReader::~MediaReader() = default;
 
 void MediaReader::offer_to(Host& host) { host.offer(LF_MEDIA_EXTENSION, &kTable, this); }
 
-std::string MediaReader::full(const std::string& path) const { return (folder_ / path).lexically_normal().string(); }
+MediaFile MediaReader::open(const std::string& path) const {
+  const std::string full = (folder_ / path).lexically_normal().string();
+  if (auto bytes = held_.find(full)) return MediaFile(full, std::move(bytes));
+  return MediaFile(full);
+}
 
 lf_media_info MediaReader::probe(const std::string& path, int32_t kind) const {
   lf_media_info info = sdk::with_header<lf_media_info>();
-  const MediaFile file(full(path));
+  const MediaFile file = open(path);
   if (kind == LF_MEDIA_VIDEO) {
     const VideoLimits limits{max_pixels_, max_pixels_ * kClipFactor, max_pixels_ * kWorkFactor};
     lf_err err = sdk::make_err();
-    const VideoFile video = video_file(file);
+    const OpenedVideo video(file);
     const VideoTable& table = video_->table();
-    sdk::check(table.probe(video_->index, &video, &limits, &info, &err), err);
+    sdk::check(table.probe(video_->index, video.get(), &limits, &info, &err), err);
     return info;
   }
   if (kind != LF_MEDIA_IMAGE) throw sdk::Failure(LF_E_INVALID, fmt::format("unknown kind of media {}", kind));
@@ -106,21 +150,22 @@ lf_media_info MediaReader::probe(const std::string& path, int32_t kind) const {
 }
 
 lf_tensor MediaReader::decode_image(const std::string& path) const {
-  const MediaFile file(full(path));
+  const MediaFile file = open(path);
   const ImageHeader header = read_image_header(file, max_pixels_);
   return lf::decode_image(file, header).give({header.height(), header.width(), 3});
 }
 
 lf_tensor MediaReader::decode_video(const std::string& path, std::span<const int64_t> frames) const {
-  const MediaFile file(full(path));
+  const MediaFile file = open(path);
   const VideoLimits limits{max_pixels_, max_pixels_ * kClipFactor, max_pixels_ * kWorkFactor};
   lf_tensor out{};
   lf_err err = sdk::make_err();
   const auto stopped = [](const void* context) -> int32_t { return *static_cast<const std::atomic<bool>*>(context); };
-  const VideoFile video = video_file(file);
+  const OpenedVideo video(file);
   const VideoTable& table = video_->table();
-  sdk::check(table.decode(video_->index, &video, &limits, frames.data(), frames.size(), stopped, &stopped_, &out, &err),
-             err);
+  sdk::check(
+      table.decode(video_->index, video.get(), &limits, frames.data(), frames.size(), stopped, &stopped_, &out, &err),
+      err);
   return out;
 }
 

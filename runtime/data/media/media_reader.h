@@ -9,6 +9,8 @@
 #include <string>
 
 #include "core/host.h"
+#include "data/media/file_bytes.h"
+#include "data/media/held_media.h"
 #include "data/media/pixels.h"
 #include "lf/plugin_api/media.h"
 
@@ -30,6 +32,9 @@ class MediaReader {
   // Offers the extension; the reader outlives the host.
   void offer_to(Host& host);
 
+  // Media that are found by their names before files are looked for.
+  HeldMedia& held() { return held_; }
+
   lf_media_info probe(const std::string& path, int32_t kind) const;
   // u8 [height, width, 3].
   lf_tensor decode_image(const std::string& path) const;
@@ -42,10 +47,11 @@ class MediaReader {
 
  private:
   struct VideoLibrary;
-  std::string full(const std::string& path) const;
+  MediaFile open(const std::string& path) const;
 
   std::filesystem::path folder_;
   int64_t max_pixels_;
+  HeldMedia held_;
   std::unique_ptr<VideoLibrary> video_;
   std::atomic<bool> stopped_ = false;
 };

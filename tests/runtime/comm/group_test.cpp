@@ -100,6 +100,26 @@ TEST_P(Ranks, gathered_bytes_come_by_rank_whatever_their_sizes) {
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.text, "ok");
 }
 
+TEST_P(Ranks, messages_reach_the_rank_they_are_for_whatever_their_sizes) {
+  const int size = GetParam();
+  const auto outcomes = with_ranks(size, [&](lf::Rendezvous& rendezvous, int rank) {
+    auto group = rendezvous.group("loader");
+    const auto message = [&](size_t unit, int from, int to) {
+      return std::string(unit * static_cast<size_t>(from * size + to), static_cast<char>('a' + from));
+    };
+    for (size_t unit : {0, 1, 5000}) {
+      std::vector<std::string> to;
+      for (int peer = 0; peer < size; ++peer) to.push_back(message(unit, rank, peer));
+      const auto from = group->all_to_all(to);
+      for (int peer = 0; peer < size; ++peer)
+        if (from.at(peer) != message(unit, peer, rank))
+          return fmt::format("rank {} got {} bytes of rank {}", rank, from[peer].size(), peer);
+    }
+    return std::string("ok");
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.text, "ok");
+}
+
 TEST_P(Ranks, an_all_to_all_moves_uneven_pieces_and_a_broadcast_reaches_all) {
   const int size = GetParam();
   const auto outcomes = with_ranks(size, [&](lf::Rendezvous& rendezvous, int rank) {

@@ -11,20 +11,11 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 #include "load_job.h"
-#include "plugins/plugins.h"
 
 namespace lf {
 namespace {
 
 using testing::HasSubstr;
-
-const Policy& minimax() {
-  static PluginSet plugins({std::string(LF_BUILD_DIR) + "/plugins"}, PluginHost{}, false);
-  static const Policy policy(
-      "minimax", plugins.load(PluginKind::kBalancer, "minimax").interface<lf_balancer_api>(LF_BALANCER_INTERFACE),
-      nullptr, "");
-  return policy;
-}
 
 // Micro-batches of one sample where `packing` is off: arrival is then very uneven.
 std::vector<std::string> uneven_texts(int count) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/plugins.h"
 
 namespace lf {
 
@@ -45,6 +46,7 @@ class CountingExchange final : public Exchange {
     if (rank() == 0) ++count_;
     return exchange_.all_gather(mine);
   }
+  std::vector<std::string> all_to_all(const std::vector<std::string>& to) override { return exchange_.all_to_all(to); }
   void abort() noexcept override { exchange_.abort(); }
 
  private:
@@ -54,12 +56,22 @@ class CountingExchange final : public Exchange {
 
 }  // namespace
 
+const Policy& minimax() {
+  static PluginSet plugins({std::string(LF_BUILD_DIR) + "/plugins"}, PluginHost{}, false);
+  static const Policy policy(
+      "minimax", plugins.load(PluginKind::kBalancer, "minimax").interface<lf_balancer_api>(LF_BALANCER_INTERFACE),
+      nullptr, "");
+  return policy;
+}
+
 LoaderInputs LoadJob::inputs(Exchange& exchange) {
   LoaderInputs out;
   out.config = &config;
   out.dataset = dataset.get();
   out.api = &FakeModel::table();
   out.model = model.handle();
+  out.streams = streams.get();
+  if (streams) out.held_media = held_.at(exchange.rank()).get();
   out.policy = policy;
   out.exchange = &exchange;
   out.first_step = first_step;
@@ -76,6 +88,8 @@ std::vector<std::vector<StepRecord>> LoadJob::run(int ranks, int64_t micro_batch
   const auto meeting = std::make_shared<Meeting>(ranks), times = std::make_shared<Meeting>(ranks);
   std::vector<std::vector<StepRecord>> out(ranks);
   errors.assign(ranks, "");
+  held_.clear();
+  for (int rank = 0; rank < ranks; ++rank) held_.push_back(std::make_unique<HeldMedia>());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {

@@ -48,6 +48,7 @@ class LoadJob {
   JobConfig config;
   FakeModel model;
   std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<StreamSet> streams;  // instead of the data set
   const Policy* policy = nullptr;
   std::function<double(const StepRecord& step, int rank)> seconds_of;  // compute time of a rank; none: it tells none
   std::function<void(LoaderInputs& inputs, int rank)> adjust;          // what is different on a rank
@@ -57,7 +58,13 @@ class LoadJob {
   int64_t first_step = 0, last_step = 0;
   uint64_t max_samples = 0;
   std::vector<std::string> errors;
+
+ private:
+  std::vector<std::unique_ptr<HeldMedia>> held_;  // of each rank
 };
+
+// The default policy, of its plugin.
+const Policy& minimax();
 
 StepRecord record(const StepWork& work);
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/exchange.h"
+#include "load/wire.h"
 
 namespace lf {
 
@@ -56,6 +57,17 @@ class ThreadExchange final : public Exchange {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(meeting_->size()); }
   std::vector<std::string> all_gather(const std::string& mine) override { return meeting_->gather(rank_, mine); }
+  std::vector<std::string> all_to_all(const std::vector<std::string>& to) override {
+    WireWriter mine;
+    for (const std::string& message : to) mine.put(std::string_view(message));
+    std::vector<std::string> from;
+    for (const std::string& of_rank : meeting_->gather(rank_, mine.take())) {
+      WireReader in(of_rank);
+      for (int to_rank = 0; to_rank < rank_; ++to_rank) in.text();
+      from.push_back(in.text());
+    }
+    return from;
+  }
   void abort() noexcept override { meeting_->leave(); }
 
  private:

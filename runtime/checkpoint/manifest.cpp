@@ -45,6 +45,9 @@ CheckpointManifest parse_manifest(const std::string& place, const std::string& t
            format);
     tree.at("step").get_to(manifest.step);
     for (const auto& [name, entry] : tree.at("files").items()) {
+      // The checksum tells damage, not intent: a name must not lead to files elsewhere.
+      if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\0", 2)) != name.npos)
+        fail(Exit::kBadData, "{}: a file name that is no name of a file in the checkpoint", place);
       ManifestFile& file = manifest.files[name];
       entry.at("bytes").get_to(file.bytes);
       entry.at("xxh3_128").get_to(file.hash);

@@ -50,7 +50,13 @@ int32_t synchronize(lf_device device, lf_err* err) {
 }
 
 int32_t health(lf_device device, lf_sink json, lf_err* err) {
-  return entry(err, [&] { sdk::put(json, plugin().devices.find(device).health()); });
+  return entry(err, [&] {
+    std::string text = plugin().devices.find(device).health(), operators;
+    for (const auto& [name, count] : plugin().torch().fallen_operators())
+      operators += fmt::format("{}\"{}\":{}", operators.empty() ? "" : ",", name, count);
+    text.insert(text.size() - 1, fmt::format(",\"operators_on_cpu\":{{{}}}", operators));
+    sdk::put(json, text);
+  });
 }
 
 int32_t torch_register(lf_device device, lf_str torch_build, lf_str, lf_err* err) {

@@ -52,7 +52,15 @@ Plugin::Plugin(const lf_host* host, Environment environment)
     : host_(host), environment_(std::move(environment)), torch_(host) {}
 
 Plugin::~Plugin() {
-  if (const std::string report = torch_.report(); !report.empty()) log(LF_LOG_WARNING, report);
+  uint64_t calls = 0;
+  std::string list;
+  const auto fallen = torch_.fallen_operators();
+  for (const auto& [name, count] : fallen) {
+    calls += count;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", name, count);
+  }
+  if (calls > 0)
+    log(LF_LOG_WARNING, fmt::format("kunlun: {} calls of {} operators ran on the CPU: {}", calls, fallen.size(), list));
   // Communicators, events and streams first: they lean on devices.
   const auto all = [](const auto&) { return true; };
   communicators.take_if(all);

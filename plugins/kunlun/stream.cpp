@@ -65,6 +65,15 @@ void wait_for_stream(Device& device, XpuStream stream) {
   runtime.check(runtime.xre().wait(stream), "xpu_wait");
 }
 
+void copy_now(Device& device, void* to, const void* from, uint64_t bytes, CopyKind kind) {
+  if (bytes == 0) return;
+  device.settle();
+  const Runtime& runtime = device.runtime();
+  runtime.require_alive();
+  const CurrentDevice current(runtime, device.ordinal());
+  runtime.check(runtime.xre().memcpy(to, from, bytes, kind), fmt::format("xpu_memcpy of {} bytes", bytes));
+}
+
 void copy(CopyEnd to, CopyEnd from, uint64_t bytes, Device* on, XpuStream stream) {
   if (bytes == 0) return;
   if (on != nullptr) on->runtime().require_alive();

@@ -37,7 +37,7 @@ typedef struct lf_kunlun_torch {
   /* Once per process, before its first operator. `device` is copied; its context lives as long as the process uses it.
    */
   int32_t (*register_device)(const lf_kunlun_device* device, lf_err* err);
-  /* One line on the operators that ran on the CPU, or nothing. */
+  /* "NAME COUNT\n" for each operator that ran on the CPU, the most frequent first. */
   int32_t (*report)(lf_sink text, lf_err* err);
 } lf_kunlun_torch;
 

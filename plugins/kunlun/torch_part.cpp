@@ -1,5 +1,7 @@
 #include "torch_part.h"
 
+#include <sstream>
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -68,11 +70,6 @@ int32_t bridged(lf_err* err, Body&& body) noexcept {
   return sdk::guard(err, std::forward<Body>(body));
 }
 
-void copy_now(Device& device, CopyEnd to, CopyEnd from, uint64_t bytes) {
-  copy(to, from, bytes, &device, nullptr);
-  wait_for_stream(device, nullptr);
-}
-
 }  // namespace
 
 void TorchPart::register_device(Device& device, const std::string& torch_build) {
@@ -105,18 +102,15 @@ void TorchPart::register_device(Device& device, const std::string& torch_build) 
     });
   };
   bridge.to_device = [](void* context, void* memory, const void* host, uint64_t bytes, lf_err* err) {
-    return bridged(err, [&] {
-      copy_now(of(context), {&of(context), memory}, {nullptr, const_cast<void*>(host)}, bytes);
-    });
+    return bridged(err, [&] { copy_now(of(context), memory, host, bytes, kHostToDevice); });
   };
   bridge.from_device = [](void* context, void* host, const void* memory, uint64_t bytes, lf_err* err) {
-    return bridged(err, [&] {
-      copy_now(of(context), {nullptr, host}, {&of(context), const_cast<void*>(memory)}, bytes);
-    });
+    return bridged(err, [&] { copy_now(of(context), host, memory, bytes, kDeviceToHost); });
   };
   bridge.on_device = [](void* context, void* to, const void* from, uint64_t bytes, lf_err* err) {
     return bridged(err, [&] {
-      copy_now(of(context), {&of(context), to}, {&of(context), const_cast<void*>(from)}, bytes);
+      copy({&of(context), to}, {&of(context), const_cast<void*>(from)}, bytes, &of(context), nullptr);
+      wait_for_stream(of(context), nullptr);
     });
   };
   bridge.settle = [](void* context, lf_err* err) { return bridged(err, [&] { of(context).settle(); }); };
@@ -127,11 +121,15 @@ void TorchPart::register_device(Device& device, const std::string& torch_build) 
   registered_ = &device;
 }
 
-std::string TorchPart::report() const {
+std::vector<std::pair<std::string, uint64_t>> TorchPart::fallen_operators() const {
   std::string text;
   lf_err err = sdk::make_err();
-  if (part_ != nullptr && part_->report(sdk::string_sink(text), &err) != LF_OK) text = err.message;
-  return text;
+  if (part_ == nullptr || part_->report(sdk::string_sink(text), &err) != LF_OK) return {};
+  std::vector<std::pair<std::string, uint64_t>> fallen;
+  std::istringstream lines(text);
+  for (auto [name, count] = std::pair<std::string, uint64_t>(); lines >> name >> count;)
+    fallen.emplace_back(name, count);
+  return fallen;
 }
 
 }  // namespace lf::kunlun

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "device.h"
 #include "lf/plugin_api/host.h"
@@ -16,7 +18,8 @@ class TorchPart {
   // Makes `device` LibTorch's "kunlun". Throws LF_E_UNSUPPORTED naming both builds where no part fits the core's, and
   // LF_E_INVALID when another device was registered before: LibTorch has one such slot in a process.
   void register_device(Device& device, const std::string& torch_build);
-  std::string report() const;  // operators that ran on the CPU; empty: none
+  // Operators that ran on the CPU and how often, the most frequent first.
+  std::vector<std::pair<std::string, uint64_t>> fallen_operators() const;
 
  private:
   const lf_host* host_;

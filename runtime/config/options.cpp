@@ -136,8 +136,11 @@ std::vector<Option> all_options() {
       option({"launch.threads", "threads",
               "Threads of one worker for maths; 0: OMP_NUM_THREADS, else the cores divided among this host's workers."},
              within(0, 4096), &J::launch, &LaunchSection::threads),
-      option({"device.name", "", "The device plugin. LF_DEVICE in the environment wins over it."}, plugin_id(),
-             &J::device, &DeviceSection::name),
+      option({"device.name", "",
+              "The device plugin: what it names is used, or the job ends with code 69. auto: the one kind of device "
+              "other than "
+              "cpu that is there, else cpu. LF_DEVICE in the environment wins over it."},
+             plugin_id(), &J::device, &DeviceSection::name),
       option({"device.op_fallback", "",
               "An operator that the device does not have is an error, or runs on the CPU and is counted and listed at "
               "the end."},

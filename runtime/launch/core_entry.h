@@ -43,6 +43,8 @@ typedef struct lf_core_request {
   /* Where ranks meet: "unix:PATH" (launch/store_protocol.h, served by the launcher), "tcp:HOST:PORT" (c10d's TCPStore),
    * or "" in a world of one that nobody serves. */
   const char* store;
+  /* Train: why the device of `sets` was taken, for the run record; "" where nobody chose. */
+  const char* device_reason;
   uint64_t generation; /* grows with every restart of the same job's workers: prefix of keys in the store */
   /* 0: go on. 1: finish the step, save, return 75. Never goes back. From any thread; cheap. (A second signal ends the
    * process without asking.) */

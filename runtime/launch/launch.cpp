@@ -19,6 +19,7 @@
 #include "launch/worker_log.h"
 #include "launch/workers.h"
 #include "plugins/dependencies.h"
+#include "plugins/device_choice.h"
 #include "plugins/plugins.h"
 
 namespace lf {
@@ -59,7 +60,7 @@ class Request {
     request.stop_requested = &stop_requested;
   }
 
-  std::string job_file, store;
+  std::string job_file, store, device_reason;
   std::vector<std::string> sets, set_origins, arguments;
   lf_core_request request{};  // numbers and flags; run() fills in the pointers
 
@@ -67,6 +68,7 @@ class Request {
     request.command = command_.c_str();
     request.job_file = job_file.empty() ? nullptr : job_file.c_str();
     request.store = store.c_str();
+    request.device_reason = device_reason.c_str();
     const auto point = [](const std::vector<std::string>& texts, std::vector<const char*>& pointers, uint32_t& n) {
       pointers.clear();
       for (const std::string& text : texts) pointers.push_back(text.c_str());
@@ -116,12 +118,12 @@ Job read_job(const CommandLine& line, const Environment& environment, bool start
   return job;
 }
 
-// Calls check(kind, id) for the plugins that a job names; refusals are problems of the option.
+// Calls check(kind, id) for the plugins that a job names; refusals are problems of the option. The device is chosen
+// apart (plugins/device_choice.h).
 template <typename Check>
 void for_plugins_of(const ResolvedJob& job, Problems& problems, Check&& check) {
   const JobConfig& config = job.config;
-  for (const auto& [option, kind, id] : {std::tuple("device.name", PluginKind::kDevice, config.device.name),
-                                         std::tuple("model.family", PluginKind::kModel, config.model.family),
+  for (const auto& [option, kind, id] : {std::tuple("model.family", PluginKind::kModel, config.model.family),
                                          std::tuple("balance.policy", PluginKind::kBalancer, config.balance.policy)}) {
     if (job.broken.contains(option) || id.empty()) continue;
     try {
@@ -215,22 +217,39 @@ int run_job(const CommandLine& line, const Environment& environment) {
   const std::vector<fs::path> dirs = plugin_dirs(line);
   Request request(training ? "train" : "check", dirs);
   request.job_file = job.resolved.config.file.string();
-  request.sets = job.sets;
-  request.set_origins = job.set_origins;
-  if (training || line.locked) {
+  const std::string& wanted = job.resolved.config.device.name;
+  const bool chooses = training || wanted == kAnyDevice;  // a check may be made where the device is not
+  DeviceChoice device{wanted, ""};
+  std::optional<PluginSet> plugins;
+  if (chooses || line.locked) {
     if (job.resolved.whole) check_inputs(job.resolved, problems);
-    std::optional<PluginSet> plugins;
     std::vector<fs::path> loaded_together = {core_path(executable_path())};
-    if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); }))
+    if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); })) {
       for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
         loaded_together.push_back(plugins->find(kind, id).path);
       });
+      if (!job.resolved.broken.contains("device.name")) {
+        try {
+          if (chooses) device = choose_device(*plugins, wanted);
+          loaded_together.push_back(plugins->find(PluginKind::kDevice, device.id).path);
+        } catch (const Error& error) {
+          problems.add(error.exit(), with_origin(job.resolved, "device.name", error.what()));
+        }
+      }
+    }
     if (const auto conflict = vendor_conflict(loaded_together, library_path(environment)))
       problems.add(Exit::kConfig, *conflict);
     problems.refuse_if_any();
-    if (place) return train_as_one_worker(job, line, *place, request, environment);
-    if (training) return train_from_here(job, request, *plugins, environment);
   }
+  request.sets = job.sets;
+  request.set_origins = job.set_origins;
+  if (device.id != wanted) {  // the core is told what was chosen
+    request.sets.push_back("device.name=" + toml_text(device.id));
+    request.set_origins.push_back(std::string(kAnyDevice));
+  }
+  request.device_reason = device.reason;
+  if (place) return train_as_one_worker(job, line, *place, request, environment);
+  if (training) return train_from_here(job, request, *plugins, environment);
   if (!job.resolved.whole) problems.refuse_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
   request.request.threads = set_threads(job.resolved.config, processes, environment);
@@ -241,8 +260,14 @@ int run_job(const CommandLine& line, const Environment& environment) {
 
 // parity, export, balance: one process, all cores, no job.
 int run_tool(const std::string& command, const CommandLine& line, const Environment& environment) {
-  Request request(command, plugin_dirs(line));
+  const std::vector<fs::path> dirs = plugin_dirs(line);
+  Request request(command, dirs);
   request.arguments = line.words;
+  if (const auto device = environment.find("LF_DEVICE"); command == "parity" && device != environment.end()) {
+    const DeviceChoice choice = choose_device(PluginSet(dirs, plugin_host(line)), device->second);
+    request.arguments.insert(request.arguments.end(), {"--device", choice.id});
+    remark(fmt::format("device {}: {}", choice.id, choice.reason));
+  }
   request.request.threads = set_threads(JobConfig{}, 1, environment);
   request.request.flags = terminal_flag(0);
   return request.run(open_core(executable_path()));

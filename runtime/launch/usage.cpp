@@ -25,7 +25,8 @@ std::string usage() {
   --help, --version
 
 Under torchrun --no-python, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID, OMPI_COMM_WORLD_RANK) lfrun is one worker;
-elsewhere it starts the workers of this host and watches them. LF_DEVICE chooses the device plugin.
+elsewhere it starts the workers of this host and watches them. LF_DEVICE chooses the device plugin,
+or with "auto" lets lfrun choose.
 SIGTERM, SIGUSR1 or Ctrl-C: finish the step, save, exit 75. Once more: stop at once.
 
 Exit codes: 0 done; 1 parity differs; 64 usage; 65 bad data; 66 input missing; 69 device or peer unavailable; 70 our bug;

@@ -120,6 +120,7 @@ void EventsFile::append(const StepReport& report) {
   scalar("speed/supervised_tokens_per_second", per_second(report.supervised_tokens, report.step_seconds));
   scalar("speed/data_wait_seconds", report.data_wait_seconds);
   scalar("speed/reduction_exposed_seconds", report.reduction_exposed_seconds);
+  if (report.copies_hidden) scalar("speed/copies_hidden", *report.copies_hidden);
   if (report.mfu) scalar("speed/mfu", *report.mfu);
   if (const auto& balance = report.balance) {
     scalar("balance/planned", balance->planned ? 1 : 0);

@@ -54,6 +54,7 @@ std::string json_row(const StepReport& report) {
                       {"saving_seconds", number(balance->saving_seconds)},
                       {"saving_error_seconds", number(balance->saving_error_seconds)},
                       {"plan_seconds", number(balance->plan_seconds)}};
+  if (report.copies_hidden) row["copies_hidden"] = number(*report.copies_hidden);
   row["skipped"] = report.skipped;
   row["time"] = number(report.unix_seconds);
   for (const auto& [name, value] : report.aux) row["aux"][name] = number(value);

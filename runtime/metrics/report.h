@@ -44,6 +44,7 @@ struct StepReport {
   double cpu_seconds = 0, thread_cpu_seconds = 0, model_cpu_seconds = 0, optimizer_cpu_seconds = 0;
 
   std::optional<BalanceReport> balance;             // where there is more than one rank
+  std::optional<double> copies_hidden;              // share of the gradients' way from the device that backward hid
   double unix_seconds = 0;                          // when the step ended
   double elapsed_seconds = 0;                       // since the run was started, this process's
   std::vector<std::pair<std::string, double>> aux;  // further losses by the model's names

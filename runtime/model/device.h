@@ -19,16 +19,63 @@ class Device {
 
   const std::string& id() const { return id_; }
   const lf_device_info& info() const { return info_; }
+  // Its memory is the host's; of others (a card) the host reads and writes nothing but by upload and download.
+  bool is_host() const { return info_.uid == 0; }
   lf_memory_stats memory_stats() const;
   void synchronize() const;
   // Before the first operator of the process.
   void register_with_torch(const std::string& torch_build, const std::string& torch_library_dir) const;
 
-  // Zeroed device memory; freed on destruction. The device outlives it.
+  // JSON, by the plugin; "{}" where it offers none.
+  std::string health() const;
+
+  // Work in order, beside other streams. The device outlives it.
+  class Stream {
+   public:
+    explicit Stream(const Device& device);
+    ~Stream();
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    lf_stream handle() const { return handle_; }
+
+   private:
+    const Device& device_;
+    lf_stream handle_ = nullptr;
+  };
+
+  // A place in a stream's work. The device outlives it.
+  class Event {
+   public:
+    explicit Event(const Device& device);
+    ~Event();
+    Event(Event&& other) noexcept;
+    Event& operator=(Event&&) = delete;
+    void record(lf_stream stream) const;
+    bool passed() const;  // false where the device cannot tell without waiting
+    void wait() const;
+    lf_event handle() const { return handle_; }
+
+   private:
+    const Device& device_;
+    lf_event handle_ = nullptr;
+  };
+
+  // Streams: null is the device's default one, where models' operators run. Enqueued, in the order of the stream; host
+  // memory that is not pinned may make the call wait. Host memory stays as it is until the copy is done.
+  void upload(std::byte* to, const void* from, uint64_t bytes, lf_stream stream) const;
+  void download(void* to, const std::byte* from, uint64_t bytes, lf_stream stream) const;
+  // The same, done on return, by way of pinned memory of their own: a device that fails in the middle of a copy may go on
+  // writing, and then no memory of the caller's is concerned.
+  void upload_now(std::byte* to, const void* from, uint64_t bytes) const;
+  void download_now(void* to, const std::byte* from, uint64_t bytes) const;
+  void fill_zero(std::byte* memory, uint64_t bytes, lf_stream stream) const;
+  void wait_in(lf_stream stream, const Event& event) const;  // what is enqueued later waits, the host does not
+
+  // Zeroed memory, of the device unless `kind` says otherwise; freed on destruction. The device outlives it.
   class Memory {
    public:
     Memory() = default;
-    Memory(const Device& device, uint64_t bytes);
+    Memory(const Device& device, uint64_t bytes, int32_t kind = LF_MEMORY_MAIN);
     Memory(Memory&& other) noexcept;
     Memory& operator=(Memory&& other) noexcept;
     ~Memory();
@@ -40,6 +87,7 @@ class Device {
     const Device* device_ = nullptr;
     std::byte* data_ = nullptr;
     uint64_t bytes_ = 0;
+    int32_t kind_ = LF_MEMORY_MAIN;
   };
 
  private:

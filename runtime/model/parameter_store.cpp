@@ -61,7 +61,7 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
 
 ParameterStore::ParameterStore(const Description& description, const Freezing& freezing, const Device& device,
                                int32_t dtype)
-    : description_(description), dtype_(dtype), device_uid_(device.info().uid) {
+    : description_(description), device_(device), dtype_(dtype) {
   if (dtype != LF_DTYPE_F32 && dtype != LF_DTYPE_BF16) fail(Exit::kBug, "compute dtype {} is not offered", dtype);
   slot_of_.resize(description.parameters.size());
   for (uint32_t c = 0; c < description.components.size(); ++c) {
@@ -87,10 +87,15 @@ ParameterStore::ParameterStore(const Description& description, const Freezing& f
     }
   }
   const auto item = static_cast<uint64_t>(sdk::item_bytes(dtype));
-  master_ = Device::Memory(device, static_cast<uint64_t>(trained_elements_) * 4);
-  gradients_ = Device::Memory(device, static_cast<uint64_t>(trained_elements_) * 4);
-  if (dtype != LF_DTYPE_F32) compute_ = Device::Memory(device, static_cast<uint64_t>(trained_elements_) * item);
+  const auto trained = static_cast<uint64_t>(trained_elements_);
+  const int32_t kind = device.is_host() ? LF_MEMORY_MAIN : LF_MEMORY_PINNED_HOST;
+  master_ = Device::Memory(device, trained * 4, kind);
+  gradients_ = Device::Memory(device, trained * 4, kind);
+  if (dtype != LF_DTYPE_F32) compute_ = Device::Memory(device, trained * item, kind);
   frozen_ = Device::Memory(device, static_cast<uint64_t>(frozen_elements_) * item);
+  if (device.is_host()) return;
+  device_values_ = Device::Memory(device, trained * item);
+  device_gradients_ = Device::Memory(device, trained * 4);
 }
 
 std::span<float> ParameterStore::master() const {
@@ -105,40 +110,66 @@ uint16_t* ParameterStore::compute_bf16() const { return reinterpret_cast<uint16_
 
 lf_tensor ParameterStore::value_view(size_t parameter) const {
   const ParameterSlot& slot = this->slot(parameter);
-  std::byte* base = !slot.trained ? frozen_.data() : dtype_ == LF_DTYPE_F32 ? master_.data() : compute_.data();
+  std::byte* base = !slot.trained ? frozen_.data() : device_.is_host() ? compute_values() : device_values_.data();
   lf_tensor view =
       sdk::borrow(base + slot.offset * sdk::item_bytes(dtype_), dtype_, description_.parameters[slot.parameter].shape);
-  view.device_uid = device_uid_;
+  view.device_uid = device_.info().uid;
   return view;
 }
 
 lf_tensor ParameterStore::gradient_view(size_t parameter) const {
   const ParameterSlot& slot = this->slot(parameter);
   if (!slot.trained) return sdk::with_header<lf_tensor>();
-  lf_tensor view =
-      sdk::borrow(gradients_.data() + slot.offset * 4, LF_DTYPE_F32, description_.parameters[slot.parameter].shape);
-  view.device_uid = device_uid_;
+  std::byte* base = device_.is_host() ? gradients_.data() : device_gradients_.data();
+  lf_tensor view = sdk::borrow(base + slot.offset * 4, LF_DTYPE_F32, description_.parameters[slot.parameter].shape);
+  view.device_uid = device_.info().uid;
   return view;
 }
 
+void ParameterStore::zero_gradients() const {
+  gradients_.zero();
+  if (device_gradients_.bytes() > 0) device_gradients_.zero();
+}
+
+void ParameterStore::publish() const {
+  if (device_values_.bytes() > 0)
+    device_.upload(device_values_.data(), compute_values(), device_values_.bytes(), nullptr);
+}
+
 void ParameterStore::refresh_compute() const {
-  if (dtype_ == LF_DTYPE_F32) return;
-  convert(DType::kF32, master().data(), DType::kBf16, compute_bf16(), trained_elements_);
+  if (dtype_ != LF_DTYPE_F32) convert(DType::kF32, master().data(), DType::kBf16, compute_bf16(), trained_elements_);
+  publish();
+}
+
+void ParameterStore::fetch_gradients() const {
+  if (device_gradients_.bytes() == 0) return;
+  device_.download(gradients_.data(), device_gradients_.data(), device_gradients_.bytes(), nullptr);
+  device_.synchronize();
 }
 
 uint64_t ParameterStore::bytes() const {
-  return master_.bytes() + compute_.bytes() + gradients_.bytes() + frozen_.bytes();
+  return master_.bytes() + compute_.bytes() + gradients_.bytes() + frozen_.bytes() + device_values_.bytes() +
+         device_gradients_.bytes();
 }
 
 std::vector<float> ParameterStore::values_f32(const ParameterSlot& slot) const {
   std::vector<float> values(static_cast<size_t>(slot.elements));
   if (slot.trained) {
     std::memcpy(values.data(), master().data() + slot.offset, values.size() * 4);
-  } else if (dtype_ == LF_DTYPE_F32) {
-    std::memcpy(values.data(), frozen_.data() + slot.offset * 4, values.size() * 4);
-  } else {
-    convert(DType::kBf16, frozen_.data() + slot.offset * 2, DType::kF32, values.data(), slot.elements);
+    return values;
   }
+  const auto bytes = static_cast<uint64_t>(slot.elements * sdk::item_bytes(dtype_));
+  const std::byte* stored = frozen_.data() + slot.offset * sdk::item_bytes(dtype_);
+  std::vector<std::byte> brought;
+  if (!device_.is_host()) {
+    brought.resize(bytes);
+    device_.download_now(brought.data(), stored, bytes);
+    stored = brought.data();
+  }
+  if (dtype_ == LF_DTYPE_F32)
+    std::memcpy(values.data(), stored, bytes);
+  else
+    convert(DType::kBf16, stored, DType::kF32, values.data(), slot.elements);
   return values;
 }
 
@@ -150,11 +181,18 @@ void ParameterStore::set_values(const ParameterSlot& slot, std::span<const float
     std::memcpy(master().data() + slot.offset, values.data(), values.size() * 4);
     if (dtype_ != LF_DTYPE_F32)
       convert(DType::kF32, values.data(), DType::kBf16, compute_bf16() + slot.offset, slot.elements);
-  } else if (dtype_ == LF_DTYPE_F32) {
-    std::memcpy(frozen_.data() + slot.offset * 4, values.data(), values.size() * 4);
-  } else {
-    convert(DType::kF32, values.data(), DType::kBf16, frozen_.data() + slot.offset * 2, slot.elements);
+    return;
   }
+  const auto bytes = static_cast<uint64_t>(slot.elements * sdk::item_bytes(dtype_));
+  std::byte* stored = frozen_.data() + slot.offset * sdk::item_bytes(dtype_);
+  std::vector<std::byte> to_send(device_.is_host() ? 0 : bytes);
+  std::byte* to = device_.is_host() ? stored : to_send.data();
+  if (dtype_ == LF_DTYPE_F32)
+    std::memcpy(to, values.data(), bytes);
+  else
+    convert(DType::kF32, values.data(), DType::kBf16, to, slot.elements);
+  if (device_.is_host()) return;
+  device_.upload_now(stored, to, bytes);
 }
 
 }  // namespace lf

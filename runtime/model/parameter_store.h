@@ -5,6 +5,10 @@
 //   gradients f32, trained parameters only, same offsets as master
 //   frozen    compute dtype
 //
+// On a device whose memory is not the host's, master, compute and gradients stay in (pinned) host memory, where they
+// are reduced and optimized, and models get device copies of them: values go over after each update (publish),
+// gradients come back as units finish (train/gradient_copies.h). Frozen values live on the device alone.
+//
 // Trained parameters lie by component, unit and table order, so a unit's gradients are one range, and so are a
 // component's. Each begins at a multiple of 64 bytes; the gaps stay zero.
 #pragma once
@@ -68,27 +72,38 @@ class ParameterStore {
   lf_tensor value_view(size_t parameter) const;
   lf_tensor gradient_view(size_t parameter) const;
 
-  void zero_gradients() const { gradients_.zero(); }
-  // After master changed by other means than the optimizer (loading, initialisation).
+  void zero_gradients() const;
+  // After the optimizer changed master and compute: what models read, in the order of the default stream. Nothing to do
+  // where the host's memory is the device's. The host's copy may change again once gradients of a later pass are back.
+  void publish() const;
+  // After master changed by other means than the optimizer (loading, initialisation): compute follows, and publish.
   void refresh_compute() const;
+  // Gradients as models left them: the device's copy, null where it is the host's memory.
+  std::byte* device_gradients() const { return device_gradients_.data(); }
+  void fetch_gradients() const;  // all of them into gradients(); waits
   int64_t trained_elements() const { return trained_elements_; }
   uint64_t bytes() const;
 
   // f32 values of one own slot, wherever they live; frozen bf16 values are widened.
   std::vector<float> values_f32(const ParameterSlot& slot) const;
-  // Sets one own slot from f32 values (rounded to the compute dtype where frozen).
+  // Sets one own slot from f32 values (rounded to the compute dtype where frozen). publish follows the last of them.
   void set_values(const ParameterSlot& slot, std::span<const float> values) const;
 
  private:
+  std::byte* compute_values() const {  // of the host
+    return dtype_ == LF_DTYPE_F32 ? master_.data() : compute_.data();
+  }
+
   const Description& description_;
+  const Device& device_;
   int32_t dtype_;
-  uint64_t device_uid_;
   std::vector<ParameterSlot> slots_;
   std::vector<size_t> slot_of_;  // by parameter
   std::vector<UnitRange> units_;
   std::vector<size_t> first_unit_;
   int64_t trained_elements_ = 0, frozen_elements_ = 0;
   Device::Memory master_, compute_, gradients_, frozen_;
+  Device::Memory device_values_, device_gradients_;  // empty where the device's memory is the host's
 };
 
 }  // namespace lf

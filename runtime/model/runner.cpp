@@ -62,7 +62,12 @@ ParallelHost::ParallelHost(Host& host) { host.offer(LF_PARALLEL_EXTENSION, Paral
 
 Runner::Runner(const Model& model, const ParameterStore& store, const Freezing& freezing, ParallelHost& parallel,
                const Device& device, int recompute)
-    : model_(model), store_(store), freezing_(freezing), parallel_(parallel), touched_(store.units().size(), 0) {
+    : model_(model),
+      store_(store),
+      device_(device),
+      freezing_(freezing),
+      parallel_(parallel),
+      touched_(store.units().size(), 0) {
   const Description& description = model_.description();
   stages_.resize(description.components.size());
   for (uint32_t c = 0; c < stages_.size(); ++c) {
@@ -140,6 +145,36 @@ void Runner::drop(uint64_t micro_batch, size_t stages) {
   for (size_t c = 0; c < stages; ++c) model_.api()->drop(stages_[c].handle, micro_batch, &err);
 }
 
+namespace {
+
+// A tensor of the device in host memory; what it was is released.
+lf_tensor brought_over(const Device& device, lf_tensor tensor) {
+  if (tensor.device_uid == 0 || !sdk::present(tensor)) return tensor;
+  std::vector<std::byte> bytes(static_cast<size_t>(sdk::element_count(tensor) * sdk::item_bytes(tensor.dtype)));
+  device.download_now(bytes.data(), static_cast<const std::byte*>(tensor.data), bytes.size());
+  const lf_tensor made = sdk::give(std::move(bytes), tensor.dtype, {tensor.shape, static_cast<size_t>(tensor.ndim)});
+  sdk::release(tensor);
+  return made;
+}
+
+}  // namespace
+
+// A pass that failed on a device of its own may have failed because of it: a lost one answers nothing any more, and
+// what LibTorch makes of a missing operator or a full memory is an exception of the plugin's.
+void Runner::fail_pass(const char* what, const std::string& component, const lf_err& err) const {
+  const std::string text =
+      fmt::format("model plugin {}: {} of {}: {}", model_.plugin_id(), what, component, err.message);
+  if (err.code == LF_E_DATA) fail(Exit::kBadData, "{}", text);
+  if (device_.is_host()) fail(Exit::kBug, "{}", text);
+  try {
+    device_.synchronize();
+  } catch (const Error& lost) {
+    fail(lost.exit(), "{} ({})", lost.what(), text);
+  }
+  const bool of_device = err.code == LF_E_EXCEPTION || err.code == LF_E_NOMEM_DEVICE || err.code == LF_E_DEVICE_LOST;
+  fail(of_device ? Exit::kUnavailable : Exit::kBug, "device {}: {}", device_.id(), text);
+}
+
 RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOptions& options) {
   const Description& description = model_.description();
   const lf_model_api* api = model_.api();
@@ -172,8 +207,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
   };
   const auto failed = [&](const char* what, size_t c, const lf_err& err) {
     drop(micro_batch, stages_.size());
-    fail(err.code == LF_E_DATA ? Exit::kBadData : Exit::kBug, "model plugin {}: {} of {}: {}", model_.plugin_id(), what,
-         description.components[c].name, err.message);
+    fail_pass(what, description.components[c].name, err);
   };
 
   for (size_t c = 0; c < stages_.size(); ++c) {
@@ -191,7 +225,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     for (size_t k = stage.out.size(); k < out.size(); ++k) {
       auto named = sdk::with_header<lf_named_tensor>();
       named.name = sdk::str(description.outputs[k - stage.out.size()].name);
-      named.tensor = out[k];
+      named.tensor = brought_over(device_, out[k]);
       result.outputs.push_back(named);
     }
     if (code != LF_OK) {

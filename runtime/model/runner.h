@@ -45,7 +45,7 @@ struct RunOptions {
 struct RunResult {
   double loss_sum = 0, loss_weight = 0;
   std::vector<double> aux;               // by Description::aux_names
-  std::vector<lf_named_tensor> outputs;  // if asked; to be released; names live as long as the model
+  std::vector<lf_named_tensor> outputs;  // if asked, in host memory; to be released; names live as long as the model
 };
 
 // Built once; forward and backward of a micro-batch add to the store's gradients. Which units ran backward since
@@ -80,8 +80,11 @@ class Runner {
   void bind(uint32_t component);
   void drop(uint64_t micro_batch, size_t stages);
 
+  [[noreturn]] void fail_pass(const char* what, const std::string& component, const lf_err& err) const;
+
   const Model& model_;
   const ParameterStore& store_;
+  const Device& device_;
   const Freezing& freezing_;
   ParallelHost& parallel_;
   std::vector<Stage> stages_;

@@ -139,7 +139,9 @@ struct Bench {
   RunResult run(const MicroBatch& batch, bool outputs) {
     runner.begin_step();
     store.zero_gradients();
-    return runner.run(batch, 0, RunOptions{.outputs = outputs, .loss_scale = 1 / batch.loss_weight});
+    RunResult result = runner.run(batch, 0, RunOptions{.outputs = outputs, .loss_scale = 1 / batch.loss_weight});
+    store.fetch_gradients();
+    return result;
   }
   Session session;
   Freezing freezing;
@@ -240,6 +242,7 @@ void compare_trajectory(Table& table, const std::string& name, Bench& bench, con
     const RunResult result = bench.run(batch, false);
     const double loss = result.loss_sum / batch.loss_weight;
     const StepStats stats = optimizer.step(inputs.settings.learning_rate, loss, bench.runner.units_with_gradient());
+    bench.store.publish();
     worst_loss = std::max(worst_loss, std::abs(loss / double{losses.values[step]} - 1));
     worst_norm = std::max(worst_norm, std::abs(stats.grad_norm / double{norms.values[step]} - 1));
   }

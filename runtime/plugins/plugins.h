@@ -108,6 +108,7 @@ class PluginSet {
   PluginSet(const std::vector<std::filesystem::path>& dirs, PluginHost host, bool probing = true);
   ~PluginSet();  // stops what was started, the last first
 
+  const std::vector<std::filesystem::path>& dirs() const { return dirs_; }
   const std::vector<Candidate>& candidates() const { return candidates_; }
 
   // The one acceptable candidate of that kind and id. Throws lf::Error(kConfig), in one line: none (and what there is

@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <functional>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,6 +11,10 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/host.h"
+#include "lf/plugin_api/device.h"
+#include "lf/plugin_sdk/guard.hpp"
+#include "plugins/device_choice.h"
 #include "plugins/library.h"
 #include "plugins/plugins.h"
 #include "plugins/refusal.h"
@@ -19,8 +24,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the child writes: the stages as they begin, then one of these two; text follows a refusal.
+// What the child writes: the stages as they begin, then one of these two and a text.
 constexpr char kAccepted = 'A', kRefused = 'R';
+constexpr char kAsking = 'a';  // the stage after those of OpenStage
+constexpr const char* kStages = "oeia";
+
+// What is asked of an opened plugin in the child; its answer is the text.
+using Question = std::function<std::string(const lf_plugin*)>;
 
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -31,7 +41,7 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-[[noreturn]] void run_child(int out, const Candidate& candidate) {
+[[noreturn]] void run_child(int out, const Candidate& candidate, const Question& question) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);  // so that what the plugin may start goes with it
   const rlimit no_core{0, 0};
@@ -46,8 +56,11 @@ void write_all(int fd, std::string_view bytes) {
   if (null >= 0)
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
   try {
-    open_plugin(candidate, [out](OpenStage stage) { write_all(out, {reinterpret_cast<const char*>(&stage), 1}); });
-    write_all(out, {&kAccepted, 1});
+    const lf_plugin* plugin = open_plugin(candidate, [out](OpenStage stage) {
+      write_all(out, {reinterpret_cast<const char*>(&stage), 1});
+    });
+    write_all(out, {&kAsking, 1});
+    write_all(out, kAccepted + question(plugin));
   } catch (const Refusal& refusal) {
     write_all(out, kRefused + std::string(refusal.what()));
   } catch (const std::exception& error) {
@@ -59,12 +72,14 @@ void write_all(int fd, std::string_view bytes) {
 }
 
 const char* stage_text(const std::string& said) {
-  const size_t last = said.find_last_of("oei");
+  const size_t last = said.find_last_of(kStages);
   switch (last == std::string::npos ? 'o' : said[last]) {
     case 'e':
       return "in its entry";
     case 'i':
       return "in get_interface";
+    case kAsking:
+      return "while it looked for devices";
     default:
       return "while it was being opened";
   }
@@ -93,17 +108,20 @@ std::string signal_text(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("signal {}, SIG{}", signal, name);
 }
 
-}  // namespace
+struct Answer {
+  std::optional<std::string> refusal;
+  std::string text;
+};
 
-std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono::milliseconds limit) {
-  if (candidate.refusal) return candidate.refusal;
+Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit, const Question& question) {
+  if (candidate.refusal) return {candidate.refusal, ""};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail(Exit::kUnavailable, "no pipe for probing plugins: {}", std::strerror(errno));
   const Clock::time_point deadline = Clock::now() + limit;
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    run_child(ends[1], candidate);
+    run_child(ends[1], candidate, question);
   }
   const int reason = errno;
   close(ends[1]);
@@ -124,15 +142,44 @@ std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono:
     kill(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return fmt::format("did not answer within {} s {}; it waits for something that is not there",
-                       limit.count() / 1000.0, stage_text(said));
+    return {fmt::format("did not answer within {} s {}; it waits for something that is not there",
+                        limit.count() / 1000.0, stage_text(said)),
+            ""};
   }
-  if (const size_t text = said.find(kRefused); text != std::string::npos) return one_line(said.substr(text + 1));
+  const size_t end = said.find_first_not_of(kStages);
+  const char verdict = end == std::string::npos ? '\0' : said[end];
+  if (verdict == kRefused) return {one_line(said.substr(end + 1)), ""};
   if (WIFSIGNALED(status))
-    return fmt::format("crashed on probe ({}) {}", signal_text(WTERMSIG(status)), stage_text(said));
-  if (said.find(kAccepted) == std::string::npos)
-    return fmt::format("ended the process with code {} on probe {}", WEXITSTATUS(status), stage_text(said));
-  return std::nullopt;
+    return {fmt::format("crashed on probe ({}) {}", signal_text(WTERMSIG(status)), stage_text(said)), ""};
+  if (verdict != kAccepted)
+    return {fmt::format("ended the process with code {} on probe {}", WEXITSTATUS(status), stage_text(said)), ""};
+  return {std::nullopt, said.substr(end + 1)};
+}
+
+// "COUNT REASON".
+std::string look_for_devices(const lf_plugin* plugin) {
+  const auto* api = static_cast<const lf_device_api*>(plugin->get_interface(sdk::str(LF_DEVICE_INTERFACE)));
+  if (!LF_HAS(api, probe)) refuse("expected interface {} with probe, got none", LF_DEVICE_INTERFACE);
+  Host host;
+  lf_err err = sdk::make_err();
+  if (plugin->start(host.table(), &err) != LF_OK) refuse("start: {}", err.message);
+  uint32_t count = 0;
+  std::string reason;
+  if (api->probe(&count, sdk::string_sink(reason), &err) != LF_OK) refuse("probe: {}", err.message);
+  return fmt::format("{} {}", count, reason);
+}
+
+}  // namespace
+
+std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono::milliseconds limit) {
+  return ask_in_child(candidate, limit, [](const lf_plugin*) { return std::string(); }).refusal;
+}
+
+DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit) {
+  const Answer answer = ask_in_child(candidate, limit, look_for_devices);
+  if (answer.refusal) return {0, *answer.refusal};
+  const size_t space = answer.text.find(' ');
+  return {static_cast<uint32_t>(std::stoul(answer.text)), one_line(answer.text.substr(space + 1))};
 }
 
 }  // namespace lf

@@ -32,7 +32,8 @@ RunDirectory::RunDirectory(const std::filesystem::path& path, int rank, bool ter
   log::open(path_ / "log" / fmt::format("rank{}.log", rank), terminal || rank == 0, log::Level::kInfo);
 }
 
-void RunDirectory::record(const ResolvedJob& job, const Session& session, int world_size) const {
+void RunDirectory::record(const ResolvedJob& job, const Session& session, int world_size,
+                          const std::string& device_reason) {
   write_text(path_ / "config.toml", print_config(job));
   nlohmann::json plugins = nlohmann::json::array();
   for (const Candidate& candidate : session.plugins.candidates())
@@ -44,17 +45,28 @@ void RunDirectory::record(const ResolvedJob& job, const Session& session, int wo
                          {"path", candidate.path.string()}});
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  const nlohmann::json record = {
+  const lf_device_info& device = session.device->info();
+  record_ = {
       {"lfrun", LF_VERSION},
       {"torch", LF_TORCH_BUILD},
       {"host", host},
       {"world_size", world_size},
-      {"device", {{"id", session.device->id()}, {"name", session.device->info().name}}},
+      {"device",
+       {{"id", session.device->id()},
+        {"name", device.name},
+        {"choice", device_reason},
+        {"simulated", (device.abilities & LF_DEVICE_SIMULATED) != 0},
+        {"op_fallback", job.config.device.op_fallback}}},
       {"model", session.model->plugin_id()},
       {"parameters", session.model->description().parameter_count()},
       {"plugins", plugins},
   };
-  write_text(path_ / "env.json", record.dump(2) + "\n");
+  write_text(path_ / "env.json", record_.dump(2) + "\n");
+}
+
+void RunDirectory::record_operators_on_cpu(const std::map<std::string, uint64_t>& counts) {
+  record_["device"]["operators_on_cpu"] = counts;
+  write_text(path_ / "env.json", record_.dump(2) + "\n");
 }
 
 }  // namespace lf

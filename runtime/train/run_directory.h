@@ -3,9 +3,13 @@
 //   config.toml env.json log/ metrics.jsonl tb/ status.json curves.svg ckpt/ model/
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/run_lock.h"
 #include "config/config.h"
@@ -22,10 +26,13 @@ class RunDirectory {
   std::filesystem::path checkpoints() const { return path_ / "ckpt"; }
   std::filesystem::path model() const { return path_ / "model"; }
   // Rank 0: the resolved job, and versions, plugins and devices that the run is made with.
-  void record(const ResolvedJob& job, const Session& session, int world_size) const;
+  void record(const ResolvedJob& job, const Session& session, int world_size, const std::string& device_reason);
+  // Rank 0, at the end: calls of operators that the device lacks and the CPU did, by name, of all ranks. After record.
+  void record_operators_on_cpu(const std::map<std::string, uint64_t>& counts);
 
  private:
   std::filesystem::path path_;
+  nlohmann::json record_;  // env.json
   std::unique_ptr<RunLock> lock_;
 };
 

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "core/amount.h"
 #include "core/error.h"
@@ -125,7 +127,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   if (leads()) warn_of_step_size();
   count_steps(inputs);
   if (leads()) {
-    directory_.record(request_.job, session_, request_.world_size);
+    directory_.record(request_.job, session_, request_.world_size, request_.device_reason);
     announce();
   }
 
@@ -136,7 +138,14 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   reduction.bucket_bytes = config_.reduction.bucket_bytes;
   reduction.mode = config_.reduction.mode == "fixed" ? ReductionMode::kFixed : ReductionMode::kFast;
   reduction.threads = request.threads;
+  const bool each_leaf = reduction.mode == ReductionMode::kFixed;
   reducer_ = make_reducer(std::move(reduction));
+  if (!session_.device->is_host()) {
+    auto copies = std::make_unique<GradientCopies>(*session_.device, store_, backward_units(store_),
+                                                   std::move(reducer_), request.rank, each_leaf);
+    copies_ = copies.get();
+    reducer_ = std::move(copies);
+  }
   runner_.on_unit_done = [this](size_t unit, uint64_t) {
     reducer_->unit_done(static_cast<uint32_t>(store_.units().size() - 1 - unit));
   };
@@ -211,6 +220,9 @@ void Trainer::announce() const {
             dataset_ ? counted(dataset_->size(), "sample")
                      : counted(streams_->size(), "stream") + " of samples in their own order",
             counted(total_steps_, "step"), directory_.path().string());
+  if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
+  if ((session_.device->info().abilities & LF_DEVICE_SIMULATED) != 0)
+    log::warning("device {} is SIMULATED: what this run measures says nothing of a card", session_.device->id());
 }
 
 // Only where a step is large for this data, or for any host: a look at samples costs a few hundredths of a second.
@@ -256,6 +268,7 @@ Trainer::Step Trainer::train(StepWork work) {
   if (work.global_loss_weight > 0) {
     const double rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, total_steps_, finished_);
     step.stats = optimizer_.step(rate, step.sums.loss_sum / work.global_loss_weight, step.reduced.has_gradient);
+    if (!step.stats.skipped) store_.publish();
   } else {
     if (leads()) log::warning("step {}: no supervised token on any rank, nothing was trained", finished_ + 1);
     step.stats.skipped = true;
@@ -397,6 +410,8 @@ void Trainer::report(const Step& step, const Stopwatch& whole) {
   report.thread_cpu_seconds = whole.thread_cpu_seconds();
   report.model_cpu_seconds = step.spent.model_cpu_seconds;
   report.optimizer_cpu_seconds = step.spent.optimizer_cpu_seconds;
+  if (copies_ != nullptr && copies_->copied_bytes() > 0)
+    report.copies_hidden = static_cast<double>(copies_->hidden_bytes()) / static_cast<double>(copies_->copied_bytes());
   report.unix_seconds = unix_now();
   report.elapsed_seconds = now() - started_;
   const std::vector<std::string>& names = session_.model->description().aux_names;
@@ -435,6 +450,17 @@ void Trainer::finish_saving() {
     fail(Exit::kIo, "the last checkpoint could not be written: {}", report->reason);
 }
 
+// Which operators a device left to the CPU ([device] op_fallback), summed over the ranks.
+void Trainer::record_operators_on_cpu() {
+  std::map<std::string, uint64_t> counts;
+  for (const std::string& health : control_->all_gather(session_.device->health())) {
+    const nlohmann::json parsed = nlohmann::json::parse(health, nullptr, false);
+    if (!parsed.is_object() || !parsed.contains("operators_on_cpu")) continue;
+    for (const auto& [name, count] : parsed["operators_on_cpu"].items()) counts[name] += count.get<uint64_t>();
+  }
+  if (leads() && !counts.empty()) directory_.record_operators_on_cpu(counts);
+}
+
 void Trainer::finish() {
   if (finished_ > 0 && updates_ == 0)
     fail(Exit::kBadData,
@@ -443,6 +469,7 @@ void Trainer::finish() {
          counted(finished_, "step"), (directory_.path() / "metrics.jsonl").string());
   if (saved_ != finished_) save();
   finish_saving();
+  record_operators_on_cpu();
   if (leads()) {
     metrics_->finish("done");
     log::info("trained {}; checkpoint in {}", counted(finished_, "step"), directory_.checkpoints().string());

@@ -12,6 +12,7 @@
 #include "model/runner.h"
 #include "optimizer/adamw.h"
 #include "reduction/reduction.h"
+#include "train/gradient_copies.h"
 #include "train/profile.h"
 #include "train/run_directory.h"
 #include "train/saving.h"
@@ -56,6 +57,7 @@ class Trainer {
   void save();
   void finish_saving();
   void close_loader(bool done);
+  void record_operators_on_cpu();
   void finish();
 
   bool leads() const { return request_.rank == 0; }
@@ -76,8 +78,9 @@ class Trainer {
   LocalExchange alone_;  // data parallel: rank 0 holds, and writes, all of the state
   CheckpointWriter writer_;
   std::unique_ptr<Reducer> reducer_;
-  std::unique_ptr<Loader> loader_;  // none: nothing is left to do
-  std::optional<Metrics> metrics_;  // rank 0
+  const GradientCopies* copies_ = nullptr;  // the reducer, where gradients come from a device
+  std::unique_ptr<Loader> loader_;          // none: nothing is left to do
+  std::optional<Metrics> metrics_;          // rank 0
 
   int64_t total_steps_ = 0;
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps

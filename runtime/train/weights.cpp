@@ -60,6 +60,7 @@ void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
     }
     store.set_values(slot, values);
   }
+  store.publish();
 }
 
 void WeightSource::export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,

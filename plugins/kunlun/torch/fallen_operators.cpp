@@ -46,15 +46,9 @@ std::string FallenOperators::report() const {
     if (counted.second > 0) all.emplace_back(counted.second, counted.first);
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
-  if (all.empty()) return "";
-  uint64_t total = 0;
-  std::string list;
-  for (const auto& [count, name] : all) {
-    total += count;
-    list += (list.empty() ? "" : ", ") + name + " " + std::to_string(count);
-  }
-  return "kunlun: " + std::to_string(total) + " calls of " + std::to_string(all.size()) +
-         " operators ran on the CPU: " + list;
+  std::string lines;
+  for (const auto& [count, name] : all) lines += name + " " + std::to_string(count) + "\n";
+  return lines;
 }
 
 }  // namespace lf::kunlun

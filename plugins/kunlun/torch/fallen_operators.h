@@ -18,7 +18,7 @@ class FallenOperators {
   // Throws a NotImplementedError that names the operator and the setting, unless the job allows them.
   void note(const c10::OperatorHandle& operation);
   void note(const char* name);
-  // One line with every name and count, or nothing.
+  // "NAME COUNT\n" for each, the most frequent first.
   std::string report() const;
 
  private:

@@ -19,6 +19,7 @@ Xre::Xre(const hardware::Library& library, const std::filesystem::path& root) {
   need("xpu_free", free);
   need("xpu_host_alloc", host_alloc);
   need("xpu_host_free", host_free);
+  need("xpu_memcpy", memcpy);
   need("xpu_memcpy_async", memcpy_async);
   need("xpu_stream_create", stream_create);
   need("xpu_stream_destroy", stream_destroy);

@@ -36,6 +36,7 @@ struct Xre {
   int (*free)(void* memory);
   int (*host_alloc)(void** memory, uint64_t bytes, unsigned flags);
   int (*host_free)(void* memory);
+  int (*memcpy)(void* to, const void* from, uint64_t bytes, int kind);
   int (*memcpy_async)(void* to, const void* from, uint64_t bytes, int kind, XpuStream stream);
   int (*stream_create)(XpuStream* stream);
   int (*stream_destroy)(XpuStream stream);

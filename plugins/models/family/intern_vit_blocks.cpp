@@ -16,7 +16,7 @@ class InternVitBlocks : public Blocks {
   InternVitBlocks(const components::InternVitConfig& config, const BlocksRequest& request)
       : config_(config),
         begins_(request.first_unit == 0),
-        dtype_(request.dtype),
+        options_(at::TensorOptions().dtype(request.dtype).device(request.device)),
         stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
 
   void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
@@ -26,16 +26,15 @@ class InternVitBlocks : public Blocks {
     if (pixels.size(0) % config_.tile_patches() != 0)
       throw sdk::Failure(LF_E_INVALID, fmt::format("pixel_values: expected whole tiles of {} patches, got {} rows",
                                                    config_.tile_patches(), pixels.size(0)));
-    auto made = std::make_shared<components::InternVitBatch>(
-        components::intern_vit_batch(config_, pixels.size(0) / config_.tile_patches(), begins_ ? pixels : at::Tensor(),
-                                     at::TensorOptions().dtype(dtype_)));
+    auto made = std::make_shared<components::InternVitBatch>(components::intern_vit_batch(
+        config_, pixels.size(0) / config_.tile_patches(), begins_ ? pixels : at::Tensor(), options_));
     return {stage_.steps(std::move(made), recompute), {}};
   }
 
  private:
   components::InternVitConfig config_;
   bool begins_;
-  at::ScalarType dtype_;
+  at::TensorOptions options_;
   components::InternVitStage stage_;
 };
 

@@ -12,17 +12,21 @@ namespace {
 class LanguageBlocks : public Blocks {
  public:
   LanguageBlocks(const components::LanguageDecoderConfig& config, const BlocksRequest& request)
-      : config_(config), stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
+      : config_(config),
+        device_(request.device),
+        stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
 
   void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
 
   Opened open(const lf_batch& batch, const std::vector<nn::Recompute>& recompute) const override {
-    const at::Tensor places = column(batch, "visual_rows", at::kLong, 1);
-    auto made = std::make_shared<components::DecoderBatch>(components::decoder_batch(
-        config_, needed(batch, "input_ids", at::kLong, 1), needed(batch, "targets", at::kLong, 1),
-        needed(batch, "position_ids", at::kLong, 2), {values(needed(batch, "segment_starts", at::kLong, 1))},
-        places.defined() && places.size(0) > 0 ? places : at::Tensor()));
-    made->weights = column(batch, "loss_weights", at::kFloat, 1);
+    const at::Tensor places = moved(column(batch, "visual_rows", at::kLong, 1), device_);
+    auto made = std::make_shared<components::DecoderBatch>(
+        components::decoder_batch(config_, moved(needed(batch, "input_ids", at::kLong, 1), device_),
+                                  moved(needed(batch, "targets", at::kLong, 1), device_),
+                                  moved(needed(batch, "position_ids", at::kLong, 2), device_),
+                                  {values(needed(batch, "segment_starts", at::kLong, 1))},
+                                  places.defined() && places.size(0) > 0 ? places : at::Tensor()));
+    made->weights = moved(column(batch, "loss_weights", at::kFloat, 1), device_);
     made->outputs = (batch.flags & LF_BATCH_OUTPUTS) != 0;
     const lf_batch* given = &batch;
     if (LF_HAS(given, loss_scale)) made->gradient_scale = batch.loss_scale;
@@ -35,6 +39,7 @@ class LanguageBlocks : public Blocks {
 
  private:
   components::LanguageDecoderConfig config_;
+  at::Device device_;
   components::LanguageStage stage_;
 };
 

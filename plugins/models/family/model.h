@@ -79,6 +79,7 @@ class Blocks {
 struct BlocksRequest {
   uint32_t component = 0, first_unit = 0, n_units = 0;
   at::ScalarType dtype = at::kFloat;
+  at::Device device = at::kCPU;  // of parameters and activations; a batch's columns are in host memory
 };
 
 // A model of a family. Everything but `blocks` may run on many threads at once.

@@ -14,7 +14,7 @@ class QwenTowerBlocks : public Blocks {
   QwenTowerBlocks(const components::VisionTowerConfig& config, const BlocksRequest& request)
       : config_(config),
         begins_(request.first_unit == 0),
-        dtype_(request.dtype),
+        options_(at::TensorOptions().dtype(request.dtype).device(request.device)),
         stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
 
   void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
@@ -24,15 +24,14 @@ class QwenTowerBlocks : public Blocks {
     std::vector<components::PatchGrid> grids;
     for (size_t i = 0; i + 2 < numbers.size(); i += 3) grids.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
     const at::Tensor pixels = begins_ ? needed(batch, "pixel_values", at::kFloat, 2) : at::Tensor();
-    auto made = std::make_shared<components::VisionBatch>(
-        components::vision_batch(config_, grids, pixels, at::TensorOptions().dtype(dtype_)));
+    auto made = std::make_shared<components::VisionBatch>(components::vision_batch(config_, grids, pixels, options_));
     return {stage_.steps(std::move(made), recompute), {}};
   }
 
  private:
   components::VisionTowerConfig config_;
   bool begins_;
-  at::ScalarType dtype_;
+  at::TensorOptions options_;
   components::VisionStage stage_;
 };
 

@@ -21,11 +21,11 @@ Stage::Stage(const Model& model, ModelState& state, const lf_host* host, const l
       n_units_(config.n_units),
       no_grad_((config.flags & LF_STAGE_NO_GRAD) != 0),
       dtype_(scalar_type(config.dtype)),
+      device_uid_(config.device_uid),
+      device_(device_of(config.device_uid)),
       recompute_(config.n_units, nn::Recompute::kNone) {
   if (config.tp != nullptr || config.cp != nullptr || config.ep != nullptr)
     throw sdk::Failure(LF_E_UNSUPPORTED, "this family offers no tp, cp or ep; use 1");
-  if (config.device_uid != 0)
-    throw sdk::Failure(LF_E_UNSUPPORTED, "this family runs on host memory (device \"cpu\") only");
   if (!at::isFloatingType(dtype_)) throw sdk::Failure(LF_E_UNSUPPORTED, "this family computes in f32, bf16 or f64");
   if (component_ >= spec_.components.size())
     throw sdk::Failure(LF_E_INVALID, fmt::format("there is no component {}", component_));
@@ -45,7 +45,7 @@ Stage::Stage(const Model& model, ModelState& state, const lf_host* host, const l
     if (component_ == spec_.edges[e].to && inside(spec_.edges[e].to_unit)) edges_in_.push_back(e);
     if (component_ == spec_.edges[e].from && inside(spec_.edges[e].from_unit)) edges_out_.push_back(e);
   }
-  blocks_ = model.blocks({component_, first_unit_, n_units_, dtype_});
+  blocks_ = model.blocks({component_, first_unit_, n_units_, dtype_, device_});
 }
 
 void Stage::bind(uint32_t unit, std::span<const lf_tensor> values, std::span<const lf_tensor> grads) {
@@ -111,12 +111,12 @@ void Stage::forward(const lf_batch& batch, std::span<const lf_tensor> in, std::s
   open.n_out = made.size();
 
   // Edges leave the chain by unit; the host wants them in table order.
-  for (size_t i = 0; i < carried_out(); ++i) out[i] = give(made[i]);
+  for (size_t i = 0; i < carried_out(); ++i) out[i] = give(made[i], device_uid_);
   const std::vector<size_t> order = leaving_order();
-  for (size_t i = 0; i < order.size(); ++i) out[carried_out() + order[i]] = give(made[carried_out() + i]);
+  for (size_t i = 0; i < order.size(); ++i) out[carried_out() + order[i]] = give(made[carried_out() + i], device_uid_);
   if (has_loss()) {
     const StepResult result = opened.result();
-    for (size_t i = 0; i < wanted; ++i) out[out.size() - wanted + i] = give(result.outputs.at(i));
+    for (size_t i = 0; i < wanted; ++i) out[out.size() - wanted + i] = give(result.outputs.at(i), device_uid_);
     if (step_out != nullptr) {
       step_out->loss_sum = result.loss_sum;
       step_out->loss_weight = result.loss_weight;
@@ -138,7 +138,7 @@ void Stage::backward(uint64_t micro_batch, int32_t what, std::span<const lf_tens
 
   nn::Tensors seeds(open.n_out);
   if (has_loss()) {
-    seeds[0] = at::scalar_tensor(loss_scale, at::kDouble);
+    seeds[0] = at::scalar_tensor(loss_scale, at::TensorOptions(at::kDouble).device(device_));
   } else {
     for (size_t i = 0; i < carried_out(); ++i) seeds[i] = borrow(gout[i]);
     const std::vector<size_t> order = leaving_order();
@@ -146,7 +146,7 @@ void Stage::backward(uint64_t micro_batch, int32_t what, std::span<const lf_tens
   }
   stream_ = stream;
   const nn::Tensors made = open.chain->backward(seeds);
-  for (size_t i = 0; i < gin.size(); ++i) gin[i] = give(made[i]);
+  for (size_t i = 0; i < gin.size(); ++i) gin[i] = give(made[i], device_uid_);
 }
 
 }  // namespace lf::family

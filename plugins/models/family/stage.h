@@ -52,6 +52,8 @@ class Stage {
   size_t n_boundary_ = 0;
   bool no_grad_;
   at::ScalarType dtype_;
+  uint64_t device_uid_;
+  at::Device device_;
   std::vector<nn::Recompute> recompute_;
   std::vector<size_t> edges_in_, edges_out_;  // of the table: entering, by unit; leaving, by unit
   std::unique_ptr<Blocks> blocks_;

@@ -146,8 +146,8 @@ TEST_F(Commands, the_other_commands_hand_their_words_to_the_core) {
 
 TEST_F(Commands, the_environment_chooses_the_device_for_the_core_too) {
   Ended ended = run(job_arguments(), {{"LF_DEVICE", "absent"}});
-  EXPECT_EQ(ended.code, 78);
-  EXPECT_THAT(ended.err, HasSubstr("device plugin absent"));
+  EXPECT_EQ(ended.code, 69);
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("device absent"), HasSubstr(idle_plugins()), HasSubstr("there are cpu")));
   ended = run(job_arguments({"--set", "device.name=absent"}), {{"LF_DEVICE", "cpu"}});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(report(0), HasSubstr("device cpu\n"));

@@ -60,6 +60,19 @@ if(NOT LF_SANITIZE) # which brings its own C++ runtime
                  -static-libgcc)
 endif()
 
+# Devices to choose among: by id, with so many cards.
+foreach(device "cpu 1" "cards 2" "others 1" "empty 0")
+  separate_arguments(device)
+  list(GET device 0 id)
+  list(GET device 1 count)
+  add_bad_plugin(device_${id} DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
+                 LF_TEST_ID="${id}" LF_TEST_DEVICES=${count})
+endforeach()
+add_bad_plugin(device_crashes DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
+               LF_TEST_ID="crashes" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=crash\(\))
+add_bad_plugin(device_hangs DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
+               LF_TEST_ID="hangs" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=hang\(\))
+
 # A device, a model and a balancer that can be found, probed and loaded, and do nothing: for tests of the launcher.
 foreach(plugin "device cpu lf.device/1 LF_KIND_DEVICE" "model toy lf.model/1 LF_KIND_MODEL"
         "balancer minimax lf.balancer/1 LF_KIND_BALANCER")
@@ -69,5 +82,6 @@ foreach(plugin "device cpu lf.device/1 LF_KIND_DEVICE" "model toy lf.model/1 LF_
   list(GET plugin 2 interface)
   list(GET plugin 3 number)
   add_bad_plugin(idle_${kind} FOLDER ${CMAKE_BINARY_DIR}/test_plugins_idle
-                 DEFINE LF_TEST_KIND_WORD="${kind}" LF_TEST_ID="${id}" LF_TEST_INTERFACE="${interface}" LF_TEST_KIND=${number})
+                 DEFINE LF_TEST_KIND_WORD="${kind}" LF_TEST_ID="${id}" LF_TEST_INTERFACE="${interface}" LF_TEST_KIND=${number}
+                        $<$<STREQUAL:${kind},device>:LF_TEST_DEVICES=1>)
 endforeach()

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lf/plugin_api/balancer.h"
+#include "lf/plugin_api/device.h"
 
 #ifndef LF_TEST_ABI
 #define LF_TEST_ABI "0.1"
@@ -42,6 +43,10 @@
 #define LF_TEST_IN_CONSTRUCTOR
 #endif
 
+#ifndef LF_TEST_IN_PROBE
+#define LF_TEST_IN_PROBE
+#endif
+
 #ifndef LF_TEST_NO_MANIFEST
 LF_PLUGIN_MANIFEST("{\"abi\":\"" LF_TEST_ABI "\",\"kind\":\"" LF_TEST_KIND_WORD "\",\"id\":\"" LF_TEST_ID
                    "\",\"version\":\"1.2\",\"interfaces\":[\"" LF_TEST_INTERFACE "\"],\"torch\":\"" LF_TEST_TORCH
@@ -71,7 +76,20 @@ int32_t start(const lf_host*, lf_err* err) {
 #endif
 }
 
+#ifdef LF_TEST_DEVICES
+int32_t probe(uint32_t* count, lf_sink reason, lf_err* err) {
+  LF_TEST_IN_PROBE;
+  *count = LF_TEST_DEVICES;
+  return lf::sdk::guard(err, [&] { lf::sdk::put(reason, *count == 0 ? "the slot is empty" : ""); });
+}
+const lf_device_api kTable = [] {
+  auto table = lf::sdk::with_header<lf_device_api>();
+  table.probe = probe;
+  return table;
+}();
+#else
 const lf_balancer_api kTable = lf::sdk::with_header<lf_balancer_api>();
+#endif
 #ifdef LF_TEST_NO_INTERFACE
 const lf::sdk::Interface kInterfaces[] = {{"lf.other/1", &kTable}};
 #else

@@ -1,0 +1,101 @@
+#include "plugins/device_choice.h"
+
+#include <vector>
+
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace lf {
+namespace {
+
+constexpr std::chrono::seconds kSurveyLimit{60};  // a cold driver takes seconds, and plugins have limits of their own
+constexpr std::string_view kHostDevice = "cpu";
+
+bool is_device(const Candidate& candidate) {
+  return candidate.manifest && !candidate.refusal && candidate.manifest->kind == PluginKind::kDevice;
+}
+
+// A file that is, or by its name could be, a device plugin and is not taken.
+bool is_refused_device(const Candidate& candidate, std::string_view wanted) {
+  if (!candidate.refusal) return false;
+  if (candidate.manifest) return candidate.manifest->kind == PluginKind::kDevice;
+  return wanted == kAnyDevice || candidate.path.filename() == fmt::format("{}.lfplugin.so", wanted);
+}
+
+// "; refused: PATH: WHY; ..." of every such file, or nothing.
+std::string refusals(const PluginSet& plugins, std::string_view wanted) {
+  std::string text;
+  for (const Candidate& candidate : plugins.candidates())
+    if (is_refused_device(candidate, wanted))
+      text += fmt::format("; refused: {}: {}", candidate.path.string(), *candidate.refusal);
+  return text;
+}
+
+std::string searched(const PluginSet& plugins) {
+  std::vector<std::string> folders;
+  for (const auto& dir : plugins.dirs()) folders.push_back(dir.string());
+  return folders.empty() ? "no folder (none is named by --plugin-dir)" : fmt::format("{}", fmt::join(folders, ", "));
+}
+
+std::string devices(uint32_t count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
+
+DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted) {
+  std::vector<const Candidate*> found;
+  std::vector<std::string> others;
+  for (const Candidate& candidate : plugins.candidates()) {
+    if (!is_device(candidate)) continue;
+    if (candidate.manifest->id == wanted)
+      found.push_back(&candidate);
+    else
+      others.push_back(candidate.manifest->id);
+  }
+  if (found.size() > 1) plugins.find(PluginKind::kDevice, wanted);  // throws with both paths
+  if (found.empty())
+    fail(Exit::kUnavailable, "device {}: expected a device plugin of that name, searched {}: {}{}", wanted,
+         searched(plugins),
+         others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
+         refusals(plugins, wanted));
+  const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit);
+  if (survey.count == 0)
+    fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
+  return {std::string(wanted), fmt::format("named by the job; {} found", devices(survey.count))};
+}
+
+DeviceChoice choose_any(const PluginSet& plugins) {
+  std::vector<std::string> there, absent;
+  std::string id;
+  bool host = false;
+  for (const Candidate& candidate : plugins.candidates()) {
+    if (!is_device(candidate)) continue;
+    const std::string& name = candidate.manifest->id;
+    if (name == kHostDevice) {
+      host = true;
+      continue;
+    }
+    const DeviceSurvey survey = survey_device(candidate, kSurveyLimit);
+    if (survey.count > 0) {
+      there.push_back(fmt::format("{} has {}", name, devices(survey.count)));
+      id = name;
+    } else {
+      absent.push_back(fmt::format("{} has none: {}", name, survey.reason));
+    }
+  }
+  const std::string without = absent.empty() ? "" : fmt::format("; {}", fmt::join(absent, "; "));
+  if (there.size() > 1)
+    fail(Exit::kUnavailable, "device auto: expected one kind of device, got {}; name one", fmt::join(there, ", "));
+  if (there.size() == 1) return {id, fmt::format("chosen by auto: {}{}", there[0], without)};
+  if (!host)
+    fail(Exit::kUnavailable, "device auto: found no device, searched {}{}{}", searched(plugins), without,
+         refusals(plugins, kAnyDevice));
+  return {std::string(kHostDevice), fmt::format("chosen by auto: no other device plugin finds a device{}{}", without,
+                                                refusals(plugins, kAnyDevice))};
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted) {
+  return wanted == kAnyDevice ? choose_any(plugins) : choose_named(plugins, wanted);
+}
+
+}  // namespace lf

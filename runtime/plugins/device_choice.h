@@ -1,0 +1,35 @@
+// Which device a job runs on. What was named is taken, or nothing is: there is no second choice.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "plugins/plugins.h"
+
+namespace lf {
+
+// What a device plugin finds on this machine. With no devices, `reason` says why: in the plugin's words, or that it was
+// refused, crashed or did not answer.
+struct DeviceSurvey {
+  uint32_t count = 0;
+  std::string reason;
+};
+
+// Opens the candidate in a child process, starts it and asks. Driver libraries are loaded there, not here.
+DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit);
+
+struct DeviceChoice {
+  std::string id;
+  std::string reason;  // one line for the run record: who asked, and what was found
+};
+
+constexpr std::string_view kAnyDevice = "auto";
+
+// `wanted`: a plugin's id, or kAnyDevice: the one kind of device other than "cpu" that is there, or "cpu" where there
+// is none. Throws lf::Error(kUnavailable) that says what was searched and why each candidate was not taken; with
+// kAnyDevice also where two kinds are there.
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted);
+
+}  // namespace lf

@@ -1,0 +1,102 @@
+#include "train/gradient_copies.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lf {
+
+GradientCopies::GradientCopies(const Device& device, const ParameterStore& store, std::vector<GradientUnit> units,
+                               std::unique_ptr<Reducer> reducer, int rank, bool each_leaf)
+    : device_(device),
+      store_(store),
+      units_(std::move(units)),
+      reducer_(std::move(reducer)),
+      rank_(static_cast<size_t>(rank)),
+      each_leaf_(each_leaf),
+      stream_(device),
+      idle_(device),
+      dirty_(units_.size(), 0),
+      copied_(units_.size(), 0) {
+  for (size_t i = 0; i < units_.size(); ++i) events_.push_back({Device::Event(device), Device::Event(device)});
+}
+
+void GradientCopies::begin_step(std::span<const int64_t> leaves_per_rank) {
+  reducer_->begin_step(leaves_per_rank);
+  for (size_t i = 0; i < units_.size(); ++i)
+    if (dirty_[i] && units_[i].length > 0) device_.fill_zero(device_at(units_[i]), bytes_of(units_[i]), nullptr);
+  std::fill(dirty_.begin(), dirty_.end(), 0);
+  std::fill(copied_.begin(), copied_.end(), 0);
+  under_way_.clear();
+  own_leaves_ = leaves_per_rank[rank_];
+  leaf_ = 0;
+  copied_bytes_ = hidden_bytes_ = 0;
+  waited_seconds_ = 0;
+}
+
+void GradientCopies::start_copy(uint32_t unit) {
+  copied_[unit] = 1;
+  const GradientUnit& range = units_[unit];
+  if (range.length > 0) {
+    events_[unit].made.record(nullptr);
+    device_.wait_in(stream_.handle(), events_[unit].made);
+    device_.download(store_.gradients().data() + range.offset, device_at(range), bytes_of(range), stream_.handle());
+    copied_bytes_ += bytes_of(range);
+  }
+  events_[unit].arrived.record(stream_.handle());
+  under_way_.push_back(unit);
+}
+
+void GradientCopies::pass_on_front() {
+  reducer_->unit_done(under_way_.front());
+  under_way_.pop_front();
+}
+
+void GradientCopies::unit_done(uint32_t unit) {
+  dirty_[unit] = 1;
+  if (!copies_this_leaf()) return reducer_->unit_done(unit);
+  start_copy(unit);
+  while (!under_way_.empty() && events_[under_way_.front()].arrived.passed()) {
+    hidden_bytes_ += bytes_of(units_[under_way_.front()]);
+    pass_on_front();
+  }
+}
+
+void GradientCopies::leaf_done() {
+  if (copies_this_leaf()) {
+    // Units that an earlier leaf reached and the last one did not; the reducer knows of them already.
+    std::vector<uint32_t> late;
+    for (uint32_t unit = 0; unit < units_.size(); ++unit)
+      if (dirty_[unit] && !copied_[unit]) late.push_back(unit);
+    const auto start = std::chrono::steady_clock::now();
+    for (; !under_way_.empty(); pass_on_front()) {
+      const Device::Event& arrived = events_[under_way_.front()].arrived;
+      if (arrived.passed())
+        hidden_bytes_ += bytes_of(units_[under_way_.front()]);
+      else
+        arrived.wait();
+    }
+    for (const uint32_t unit : late) start_copy(unit);
+    if (!under_way_.empty()) events_[under_way_.back()].arrived.wait();
+    under_way_.clear();
+    waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (each_leaf_ && leaf_ + 1 < own_leaves_)
+      for (size_t i = 0; i < units_.size(); ++i)
+        if (std::exchange(dirty_[i], 0) != 0 && units_[i].length > 0)
+          device_.fill_zero(device_at(units_[i]), bytes_of(units_[i]), nullptr);
+    std::fill(copied_.begin(), copied_.end(), 0);
+  }
+  reducer_->leaf_done();
+  ++leaf_;
+}
+
+ReducedStep GradientCopies::finish() {
+  // The optimizer writes next where the last step's values may still be read from, if this rank had no gradients.
+  idle_.record(nullptr);
+  idle_.wait();
+  ReducedStep step = reducer_->finish();
+  step.exposed_seconds += waited_seconds_;
+  return step;
+}
+
+}  // namespace lf

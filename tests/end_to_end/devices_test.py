@@ -1,0 +1,138 @@
+"""One job on other hardware by one variable: over the simulated Kunlun runtime, which the host cannot read by accident."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from tiny_job import Lfrun, metrics, write_job
+
+build = pathlib.Path(sys.argv.pop(1))
+lfrun = Lfrun(build)
+
+
+class Devices(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.job = write_job(cls.folder / "job")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def train(self, name, device, *sets, home="plain", **environment):
+        """The finished process, its run directory, and what stands in its environment beside LF_DEVICE."""
+        run = self.folder / name
+        environment = {"LF_DEVICE": device, "LF_KUNLUN_HOME": str(build / "simulators/kunlun" / home),
+                       "LF_SIM_XPU_COUNT": "4", **environment}
+        words = [word for item in (f"job.output={run}", *sets) for word in ("--set", item)]
+        return lfrun(self.job, *words, env={**os.environ, **environment}), run
+
+    def trains(self, *arguments, **environment):
+        result, run = self.train(*arguments, **environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return run
+
+    def refuses(self, code, result, run, *texts):
+        self.assertEqual(result.returncode, code, result.stderr)
+        for text in texts:
+            self.assertIn(text, result.stderr)
+        self.assertNotIn("this is a bug", result.stderr)
+        self.assertFalse((run / "model").exists())
+
+    def assert_same_curve(self, one, other, relative):
+        ours, theirs = metrics(one), metrics(other)
+        self.assertEqual(len(ours), len(theirs))
+        for a, b in zip(ours, theirs):
+            for name in ("loss", "grad_norm"):
+                self.assertLessEqual(abs(a[name] - b[name]), relative * abs(b[name]), (a["step"], name))
+
+    # The model's fused loops for host memory and LibTorch's operators round differently; f32 has 6e-8 a rounding.
+    def test_one_and_two_processes_train_as_on_the_cpu(self):
+        for processes in (1, 2):
+            sets = (f"launch.processes={processes}",)
+            cpu = self.trains(f"cpu{processes}", "cpu", *sets)
+            kunlun = self.trains(f"kunlun{processes}", "kunlun", *sets, "device.op_fallback=warn")
+            self.assert_same_curve(kunlun, cpu, 1e-6)
+
+    def test_memory_that_nobody_maps_and_a_runtime_without_event_queries_train_the_same(self):
+        cpu = self.trains("cpu_for_kl2", "cpu")
+        self.assert_same_curve(self.trains("kl2", "kunlun", "device.op_fallback=warn", home="kl2"), cpu, 1e-6)
+
+    def test_bf16_values_reach_the_device(self):
+        sets = ("precision.compute=bf16",)
+        cpu = self.trains("cpu_bf16", "cpu", *sets)
+        self.assert_same_curve(self.trains("kunlun_bf16", "kunlun", *sets, "device.op_fallback=warn"), cpu, 1e-2)
+
+    def test_fixed_reduction_of_micro_batches_on_the_device_trains_as_on_the_cpu(self):
+        sets = ("reduction.mode=fixed", "launch.processes=2")
+        cpu = self.trains("cpu_fixed", "cpu", *sets)
+        self.assert_same_curve(self.trains("kunlun_fixed", "kunlun", *sets, "device.op_fallback=warn"), cpu, 1e-6)
+
+    def test_a_resumed_run_equals_the_straight_run_bit_for_bit(self):
+        sets = ("device.op_fallback=warn",)
+        straight = self.trains("straight", "kunlun", *sets)
+        self.trains("resumed", "kunlun", *sets, "job.steps=3")
+        resumed = self.trains("resumed", "kunlun", *sets)
+        self.assertEqual((straight / "model/model.safetensors").read_bytes(),
+                         (resumed / "model/model.safetensors").read_bytes())
+
+    def test_gradients_travel_while_backward_runs(self):
+        # At 50 MB/s the gradients take about as long as a step, so that nothing is hidden by chance.
+        run = self.trains("hidden", "kunlun", "device.op_fallback=warn", LF_SIM_XPU_MBPS="50")
+        self.assertGreater(max(row["copies_hidden"] for row in metrics(run)), 0.3)
+
+    def test_the_record_says_that_the_device_is_simulated_who_chose_it_and_what_the_cpu_did_for_it(self):
+        result, run = self.train("auto", "auto", "device.op_fallback=warn", "job.steps=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        device = json.loads((run / "env.json").read_text())["device"]
+        self.assertEqual(device["id"], "kunlun")
+        self.assertTrue(device["simulated"])
+        self.assertIn("SIMULATED", device["name"])
+        self.assertIn("chosen by auto: kunlun has 4 devices", device["choice"])
+        self.assertIn("cuda has none", device["choice"])
+        self.assertGreater(device["operators_on_cpu"]["aten::mul.out"], 100)
+        for text in ("chosen by auto", "is SIMULATED", "operators ran on the CPU: aten::mul.out"):
+            self.assertIn(text, result.stderr)
+
+    def test_auto_without_a_card_is_the_cpu_and_says_why(self):
+        result, run = self.train("auto_cpu", "auto", "job.steps=1", home="nowhere")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        device = json.loads((run / "env.json").read_text())["device"]
+        self.assertEqual(device["id"], "cpu")
+        self.assertIn("kunlun has none", device["choice"])
+        self.assertNotIn("operators_on_cpu", device)
+
+    def test_an_operator_that_the_device_lacks_ends_the_job_unless_the_job_allows_it(self):
+        self.refuses(69, *self.train("strict", "kunlun"), "kunlun has no operator aten::", 'op_fallback = "warn"')
+
+    def test_a_device_without_cards_is_refused_before_a_worker_starts(self):
+        result, run = self.train("absent", "kunlun", home="nowhere")
+        self.refuses(69, result, run, "device kunlun", "finds no device", "libxpurt.so")
+        self.assertFalse(run.exists())
+
+    def test_more_workers_than_cards_are_refused(self):
+        self.refuses(69, *self.train("six", "kunlun", "launch.processes=3", LF_SIM_XPU_COUNT="2"), "has no card",
+                     "at most 2 processes")
+
+    def test_faults_of_the_device_end_the_job_with_their_name_and_kill_no_process(self):
+        for fault, text in (("xpu_memcpy@7=-715", "timeout on the device"), ("xpu_wait@20=-808", "transfer timed out"),
+                            ("xpu_memcpy_async@30=-718", "718"), ("xpu_stream_create@1=-707", "xpu_stream_create"),
+                            ("xpu_event_record@9=-714", "714"), ("xpu_malloc@2=-705", "out of device memory")):
+            with self.subTest(fault):
+                result, run = self.train("fault" + fault, "kunlun", "launch.processes=2", "device.op_fallback=warn",
+                                         LF_SIM_XPU_FAIL=fault)
+                self.assertIn(result.returncode, (69, 70), result.stderr)
+                self.assertIn(text, result.stderr)
+                self.assertNotIn("signal", result.stderr)
+
+    def test_a_model_that_does_not_fit_says_so(self):
+        self.refuses(69, *self.train("full", "kunlun", "device.op_fallback=warn", LF_SIM_XPU_MEM="1000000"),
+                     "out of device memory")
+
+
+if __name__ == "__main__":
+    unittest.main()

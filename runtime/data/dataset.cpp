@@ -83,7 +83,8 @@ struct Dataset::State {
     if (shown) return *shown;
     refuse_other_kinds(source, path);
     fail(Exit::kBadData,
-         "{}: none of {} lines looked at is an object with \"messages\" or \"conversations\"{}{}; check data.path",
+         "{}: none of {} lines looked at is an object with \"messages\", \"conversations\" or \"text\"{}{}; check "
+         "data.path",
          path.string(), std::min(source.lines.size(), kDetectLines),
          first_reason.empty() ? "" : "; the first: ", first_reason);
   }
@@ -122,8 +123,7 @@ Dataset::Dataset(const DataSection& options) : state_(std::make_unique<State>())
                       .name = full.filename().string(),
                       .media = MediaRoot(options.media_root.empty() ? full.parent_path() : options.media_root)};
     const bool any = source.lines.size() > 0, detected = any && options.format == "auto";
-    source.format = options.format == "sharegpt" ? SourceFormat::kShareGpt : SourceFormat::kMessages;
-    if (detected) source.format = state.detect(source, full);
+    source.format = detected ? state.detect(source, full) : named_format(options.format);
     state.first.push_back(state.first.back() + source.lines.size());
     state.files.push_back({full, source.lines.size(), any ? std::string(to_string(source.format)) : "empty", detected});
     if (any)

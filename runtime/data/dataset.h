@@ -24,7 +24,7 @@ class Dataset {
   struct File {
     std::filesystem::path path;
     uint64_t samples = 0;
-    std::string format;  // sharegpt | messages | empty
+    std::string format;  // sharegpt | messages | text | empty
     bool detected = false;
   };
 

@@ -24,6 +24,7 @@ SampleLine::SampleLine(const std::string& text, std::string place) : place_(std:
 
 std::string SampleLine::canonical(SourceFormat format, const MediaPlaces& media, bool train_all) const {
   try {
+    if (format == SourceFormat::kText) return canonical_text(object_, place_);
     Conversation conversation = read_conversation(object_, format);
     place_media(conversation);
     check_conversation(conversation, media, train_all);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "data/json_text.h"
+
 namespace lf {
 namespace {
 
@@ -188,12 +190,32 @@ std::string read_id(const std::optional<element>& id) {
 
 }  // namespace
 
-std::string_view to_string(SourceFormat format) { return format == SourceFormat::kShareGpt ? "sharegpt" : "messages"; }
+SourceFormat named_format(std::string_view name) {
+  return name == "sharegpt" ? SourceFormat::kShareGpt : name == "text" ? SourceFormat::kText : SourceFormat::kMessages;
+}
+
+std::string_view to_string(SourceFormat format) {
+  return format == SourceFormat::kShareGpt ? "sharegpt" : format == SourceFormat::kText ? "text" : "messages";
+}
 
 std::optional<SourceFormat> detect_format(element line) {
   if (line["messages"].error() == simdjson::SUCCESS) return SourceFormat::kMessages;
   if (line["conversations"].error() == simdjson::SUCCESS) return SourceFormat::kShareGpt;
+  if (line["text"].error() == simdjson::SUCCESS) return SourceFormat::kText;
   return std::nullopt;
+}
+
+std::string canonical_text(element line, const std::string& place) {
+  const auto [id, text] = pick(line, "", {"id", "text"});
+  if (!text) throw FieldError("", "expected \"text\": the file is read as text");
+  const std::string words = text_of(*text, "text");
+  if (words.empty()) throw FieldError("text", "expected a text that is not empty");
+  const std::string own = read_id(id);
+  std::string out = R"({"id":)";
+  append_json_string(out, own.empty() ? place : own);
+  out += R"(,"text":)";
+  append_json_string(out, words);
+  return out + "}";
 }
 
 Conversation read_conversation(element line, SourceFormat format) {

@@ -249,6 +249,9 @@ struct Loader::State {
       if (dropped[i]) continue;
       const AtomFeatures& features = step.packed.samples[i].features;
       work.global_loss_weight += features.loss_weight();
+      const std::vector<double>& numbers = features.numbers.back();
+      work.global_features.resize(model.components().back().n_features);
+      for (size_t k = 0; k < numbers.size(); ++k) work.global_features[k % work.global_features.size()] += numbers[k];
       work.global_rows += features.rows();
       ++work.global_samples;
     }

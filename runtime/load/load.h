@@ -67,10 +67,11 @@ struct StepWork {
   std::vector<MicroBatch> micro_batches;  // of this rank, in order
   double global_loss_weight = 0;          // of all ranks and micro-batches: what the loss sum is divided by
   int64_t global_rows = 0, global_samples = 0;
-  DataPosition after;       // the position once this step is committed
-  bool last = false;        // nothing follows: last_step or max_samples is reached
-  bool stopped = false;     // no step: some rank was asked to stop before it was gathered; nothing follows
-  double wait_seconds = 0;  // how long next() had to wait: exposed loading and planning time
+  std::vector<double> global_features;  // of the last component, summed likewise; empty where no sample is left
+  DataPosition after;                   // the position once this step is committed
+  bool last = false;                    // nothing follows: last_step or max_samples is reached
+  bool stopped = false;                 // no step: some rank was asked to stop before it was gathered; nothing follows
+  double wait_seconds = 0;              // how long next() had to wait: exposed loading and planning time
   StepBalance balance;
 };
 

@@ -28,6 +28,7 @@ struct ParameterInfo {
   uint32_t flags = 0;            // LF_PARAM_...
   int32_t init = LF_INIT_ZEROS;  // LF_INIT_..., with its two numbers
   double init_a = 0, init_b = 0;
+  double sign_step = 0;  // lf_param.sign_step
   int64_t tied_to = -1;  // index, in the table, of the earlier parameter whose values it shares; -1: its own
 };
 

@@ -193,6 +193,8 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
   lent.n_columns = static_cast<uint32_t>(batch.columns.size());
   lent.n_samples = batch.n_samples;
   lent.loss_scale = options.backward ? options.loss_scale : 0;
+  lent.totals = options.totals.empty() ? nullptr : options.totals.data();
+  lent.n_totals = options.totals.size();
   lent.flags = options.outputs ? LF_BATCH_OUTPUTS : 0;
 
   RunResult result;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,8 @@ class ParallelHost {
 struct RunOptions {
   bool backward = true;
   bool outputs = false;
-  double loss_scale = 1;  // gradients are of loss_scale times the loss sum
+  double loss_scale = 1;                // gradients are of loss_scale times the loss sum
+  std::span<const double> totals = {};  // features of the last component, summed over the step; empty: not known
 };
 
 struct RunResult {

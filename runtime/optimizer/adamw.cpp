@@ -65,7 +65,8 @@ double AdamW::gradient_norm(std::span<const uint8_t> has_gradient) {
   parallel_pieces(inputs_.threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i) {
     const auto b = static_cast<size_t>(i);
     const Block& block = blocks_[b];
-    const bool counts = has_gradient[inputs_.parameters[block.parameter].unit] != 0;
+    const OptimizedParameter& parameter = inputs_.parameters[block.parameter];
+    const bool counts = has_gradient[parameter.unit] != 0 && parameter.sign_step == 0;
     square_sums_[b] = counts ? sum_of_squares(inputs_.gradients.data() + block.begin, block.end - block.begin) : 0.0;
   });
   double sum = 0;
@@ -93,7 +94,12 @@ void AdamW::update(double learning_rate, float clip, std::span<const uint8_t> ha
   }
   parallel_pieces(inputs_.threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i) {
     const Block& block = blocks_[static_cast<size_t>(i)];
-    if (!has_gradient[inputs_.parameters[block.parameter].unit]) return;
+    const OptimizedParameter& parameter = inputs_.parameters[block.parameter];
+    if (!has_gradient[parameter.unit]) return;
+    if (parameter.sign_step > 0)
+      return sign_update(inputs_.master.data() + block.begin, inputs_.gradients.data() + block.begin,
+                         inputs_.compute_bf16 != nullptr ? inputs_.compute_bf16 + block.begin : nullptr,
+                         block.end - block.begin, static_cast<float>(parameter.sign_step));
     adamw_update({.master = inputs_.master.data() + block.begin,
                   .m = m_.data() + block.begin,
                   .v = v_.data() + block.begin,

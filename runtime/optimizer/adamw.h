@@ -22,6 +22,8 @@ struct OptimizedParameter {
   uint32_t unit = 0;  // as has_gradient counts them
   bool decay = true;  // gets weight decay
   double learning_rate_scale = 1;
+  // > 0: moved by so much against the sign of its gradient instead, which counts in no norm (lf_param.sign_step).
+  double sign_step = 0;
 };
 
 struct OptimizerInputs {

@@ -43,6 +43,13 @@ void adamw_update(const AdamWRange& range, const AdamWScalars& s) {
   }
 }
 
+void sign_update(float* master, const float* counts, uint16_t* compute, int64_t n, float step) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (counts[i] != 0) master[i] += counts[i] > 0 ? -step : step;
+    if (compute != nullptr) compute[i] = bf16(master[i]);
+  }
+}
+
 double sum_of_squares(const float* values, int64_t n) {
   constexpr int64_t kLanes = 16;
   double lanes[kLanes] = {};

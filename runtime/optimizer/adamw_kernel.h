@@ -27,6 +27,9 @@ struct AdamWRange {
 // in f32, element by element, without contraction: the same bits on every machine.
 void adamw_update(const AdamWRange& range, const AdamWScalars& s);
 
+// p -= step * sign(count);  compute = bf16(p). compute null: none.
+void sign_update(float* master, const float* counts, uint16_t* compute, int64_t n, float step);
+
 // Sum of squares in f64, in an order that depends on n alone.
 double sum_of_squares(const float* values, int64_t n);
 

@@ -46,7 +46,7 @@ std::string after_tag(const std::string& message) {
 }
 
 // What lf_model_api.create gets.
-std::string model_request(const JobConfig& config, const std::string& model_config, const std::string& losses) {
+std::string model_request(const JobConfig& config, const std::string& model_config, const SessionOptions& options) {
   nlohmann::json parsed;
   try {
     parsed = nlohmann::json::parse(model_config);
@@ -62,7 +62,8 @@ std::string model_request(const JobConfig& config, const std::string& model_conf
                             {"tokenizer", nullptr}};
   if (!config.model.path.empty()) request["path"] = config.model.path.string();
   if (const auto folder = tokenizer_folder(config); !folder.empty()) request["tokenizer"] = folder.string();
-  if (!losses.empty()) request["losses"] = nlohmann::json::parse(losses);
+  if (!options.losses_json.empty()) request["losses"] = nlohmann::json::parse(options.losses_json);
+  if (!options.no_gradient_json.empty()) request["no_gradient"] = nlohmann::json::parse(options.no_gradient_json);
   return request.dump();
 }
 
@@ -120,7 +121,7 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
     attempt({"device.name"}, [&] { device = open_device(job, plugins, host, options.local_rank); });
   attempt({"model.family", "model.path", "model.config", "model.tokenizer"}, [&] {
     model_config = options.model_config.empty() ? config_text(job) : options.model_config;
-    model = open_model(job, plugins, host, model_request(job, model_config, options.losses_json));
+    model = open_model(job, plugins, host, model_request(job, model_config, options));
   });
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }

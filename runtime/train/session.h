@@ -24,7 +24,9 @@ struct SessionOptions {
   bool open_device = true;    // false: describe only, `device` is then null
   bool probe_plugins = true;  // false in workers: the launcher has probed what they load
   std::string model_config;   // text of config.json; empty: from the job's model.path or model.config
-  std::string losses_json;    // JSON list of loss terms wanted (parity); empty: the family's own choice
+  // What a reference states (parity), as JSON lists; empty: the family's own choice.
+  std::string losses_json;       // names of loss terms
+  std::string no_gradient_json;  // file tensors to which it gives no gradient
   // Where given: what cannot be opened is left there, and null in the session, instead of thrown. Options in `skip`
   // have been refused already: what they name is not opened.
   Problems* problems = nullptr;

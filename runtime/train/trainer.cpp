@@ -53,7 +53,7 @@ AdamW make_optimizer(const JobConfig& config, const ParameterStore& store, int t
     const ParameterInfo& parameter = store.description().parameters[slot.parameter];
     const bool decay = config.optimizer.decay_all || (parameter.flags & LF_PARAM_NO_DECAY) == 0;
     inputs.parameters.push_back(
-        {parameter.name, slot.offset, slot.elements, static_cast<uint32_t>(slot.unit), decay, 1});
+        {parameter.name, slot.offset, slot.elements, static_cast<uint32_t>(slot.unit), decay, 1, parameter.sign_step});
   }
   return AdamW(std::move(inputs));
 }
@@ -250,7 +250,9 @@ Trainer::Step Trainer::train(StepWork work) {
   for (size_t k = 0; k < work.micro_batches.size(); ++k) {
     const MicroBatch& batch = work.micro_batches[k];
     const Stopwatch in_model;
-    results.push_back(batch.n_samples == 0 ? RunResult{} : runner_.run(batch, k, RunOptions{.loss_scale = scale}));
+    results.push_back(batch.n_samples == 0
+                          ? RunResult{}
+                          : runner_.run(batch, k, RunOptions{.loss_scale = scale, .totals = work.global_features}));
     step.spent.model_seconds += in_model.seconds();
     step.spent.model_cpu_seconds += in_model.thread_cpu_seconds();
     reducer_->leaf_done();

@@ -35,7 +35,8 @@ struct ParameterSpec {
   double mean = 0, deviation = 0;  // kNormal
   bool decays = true;              // false: norms and biases
   bool expert = false;
-  bool buffer = false;  // saved, never trained
+  bool buffer = false;   // saved, never trained
+  double sign_step = 0;  // > 0: moves by so much against the sign of a count (lf_param.sign_step)
   // Shares the values of that parameter of the same component.
   std::optional<uint32_t> tied_to;
 };

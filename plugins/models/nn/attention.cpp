@@ -10,6 +10,16 @@
 namespace lf::nn {
 namespace {
 
+// Views that begin where the first query, key and value do.
+cpu::AttentionRows parts_of(const at::Tensor& qkv, const AttentionShape& shape) {
+  if (shape.layout == QkvLayout::kByGroup) {
+    const int64_t key = shape.heads / shape.kv_heads * shape.head_size, value = key + shape.head_size;
+    return {qkv, qkv.narrow(1, key, qkv.size(1) - key), qkv.narrow(1, value, qkv.size(1) - value)};
+  }
+  const int64_t q = shape.query_width(), k = shape.kv_heads * shape.head_size;
+  return {qkv.narrow(1, 0, q), qkv.narrow(1, q, k), qkv.narrow(1, q + k, k)};
+}
+
 // Rows of all segments of one length, as [segments, length].
 std::vector<at::Tensor> rows_by_length(const Segments& segments, const at::Device& device) {
   std::map<int64_t, std::vector<int64_t>> starts_of;
@@ -71,14 +81,16 @@ at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const H
   cpu::AttentionForward forward;
   {
     at::NoGradGuard no_grad;
-    forward = cpu::attention(qkv, shape, norms, rotary, segments);
+    forward = cpu::attention(parts_of(qkv, shape), shape, norms, rotary, segments);
   }
   return record(forward.out, {.inputs = {qkv},
                               .trains = norms.trained(),
                               .saved = {qkv, forward.out, forward.log_sum, rotary.cosine, rotary.sine},
                               .backward = [shape, norms, segments](const Tensors& dy, const Tensors& saved) -> Tensors {
-                                return {cpu::attention_backward(dy[0], saved[0], {saved[1], saved[2]}, shape, norms,
-                                                                {saved[3], saved[4]}, segments)};
+                                const at::Tensor dqkv = at::empty_like(saved[0]);
+                                cpu::attention_backward(dy[0], parts_of(saved[0], shape), {saved[1], saved[2]}, shape,
+                                                        norms, {saved[3], saved[4]}, segments, parts_of(dqkv, shape));
+                                return {dqkv};
                               }});
 }
 

@@ -2,6 +2,7 @@
 // heads than query heads where the shape says so (arXiv:2305.13245).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -18,8 +19,12 @@ struct AttentionShape {
   int64_t heads = 1, kv_heads = 1, head_size = 0;
   bool causal = false;
   QkvLayout layout = QkvLayout::kByKind;
+  int64_t value_size = 0;  // 0: as head_size
+  double scale = 0;        // of the scores; 0: 1 / sqrt(head_size)
 
   int64_t query_width() const { return heads * head_size; }
+  int64_t value_width() const { return value_size > 0 ? value_size : head_size; }
+  double score_scale() const { return scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(head_size)); }
   int64_t width() const { return (heads + 2 * kv_heads) * head_size; }  // of qkv rows
 };
 

@@ -53,6 +53,24 @@ at::Tensor linear_add(const at::Tensor& x, const Linear& linear, const at::Tenso
                     }});
 }
 
+at::Tensor wide_linear(const at::Tensor& x, const Parameter& weight) {
+  at::Tensor y;
+  {
+    at::NoGradGuard no_grad;
+    y = product_f32(x, weight.value, Second::kTransposed);
+  }
+  const bool wants = x.requires_grad();
+  return record(
+      y, {.inputs = {x},
+          .trains = weight.trained(),
+          .saved = {weight.trained() ? x : at::Tensor()},
+          .backward = [weight, wants, type = x.scalar_type()](const Tensors& dy, const Tensors& saved) -> Tensors {
+            const at::Tensor& g = dy[0];
+            if (weight.trained()) weight.add_gradient(at::mm(g.t(), saved[0].to(g.scalar_type())));
+            return {wants ? at::mm(g, weight.value.to(g.scalar_type())).to(type) : at::Tensor()};
+          }});
+}
+
 at::Tensor norm_linear(const at::Tensor& x, const Norm& norm, const Linear& linear, int64_t fold) {
   const auto folded = [fold](const at::Tensor& t) { return fold == 1 ? t : t.view({-1, fold * t.size(1)}); };
   NormStatistics statistics;

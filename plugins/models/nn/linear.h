@@ -24,6 +24,8 @@ void add_gradients(const Linear& linear, const at::Tensor& dy, const at::Tensor&
 at::Tensor linear(const at::Tensor& x, const Linear& linear);
 // y = residual + x Wᵀ + b, keeping x.
 at::Tensor linear_add(const at::Tensor& x, const Linear& linear, const at::Tensor& residual);
+// y = x Wᵀ in f32 (f64) whatever x's dtype, keeping x: router and indexer weights, where rounding would choose.
+at::Tensor wide_linear(const at::Tensor& x, const Parameter& weight);
 // y = norm(x) Wᵀ + b, keeping x: norm(x) is rebuilt in backward. fold > 1: each `fold` rows of norm(x) are one row of
 // the product (patch mergers): x [N, C] -> [N / fold, out] with W [out, fold * C].
 at::Tensor norm_linear(const at::Tensor& x, const Norm& norm, const Linear& linear, int64_t fold = 1);

@@ -1,32 +1,16 @@
 #include "nn/moe.h"
 
-#include <numeric>
+#include <algorithm>
+#include <limits>
 
 #include <ATen/ATen.h>
 
 #include "nn/activation.h"
+#include "nn/linear.h"
 #include "nn/matmul.h"
 
 namespace lf::nn {
 namespace {
-
-at::Tensor router_logits(const at::Tensor& x, const Parameter& router) {
-  at::Tensor logits;
-  {
-    at::NoGradGuard no_grad;
-    logits = product_f32(x, router.value, Second::kTransposed);
-  }
-  const bool wants = x.requires_grad();
-  return record(
-      logits, {.inputs = {x},
-               .trains = router.trained(),
-               .saved = {router.trained() ? x : at::Tensor()},
-               .backward = [router, wants, type = x.scalar_type()](const Tensors& dy, const Tensors& saved) -> Tensors {
-                 const at::Tensor& g = dy[0];
-                 if (router.trained()) router.add_gradient(at::mm(g.t(), saved[0].to(g.scalar_type())));
-                 return {wants ? at::mm(g, router.value.to(g.scalar_type())).to(type) : at::Tensor()};
-               }});
-}
 
 // The (row, k) pairs in the order of their experts; inside an expert in row order.
 struct Dispatch {
@@ -82,11 +66,40 @@ at::Tensor combine(const at::Tensor& sorted, const Dispatch& order, int64_t n, i
 
 Routing route(const at::Tensor& x, const Parameter& router, int64_t top_k) {
   Routing routing;
-  routing.probability = router_logits(x, router).softmax(-1);
+  routing.probability = wide_linear(x, router).softmax(-1);
   auto [top, index] = routing.probability.topk(top_k, -1);
   routing.expert = index;
   routing.weight = top / top.sum(-1, true);
   return routing;
+}
+
+Routing route_in_groups(const at::Tensor& x, const Parameter& router, const at::Tensor& bias,
+                        const GroupRouting& config) {
+  const at::Tensor score = wide_linear(x, router).sigmoid();
+  const int64_t n = x.size(0), n_experts = router.value.size(0), in_group = n_experts / config.groups;
+  Routing routing;
+  {
+    at::NoGradGuard no_grad;
+    at::Tensor choice = score.detach() + bias.to(score.scalar_type());
+    if (config.chosen_groups < config.groups) {
+      at::Tensor grouped = choice.view({n, config.groups, in_group});
+      const at::Tensor best = std::get<0>(grouped.topk(std::min<int64_t>(2, in_group), -1)).sum(-1);
+      const at::Tensor chosen = std::get<1>(best.topk(config.chosen_groups, -1));
+      const at::Tensor closed = at::ones_like(best, at::kBool).scatter_(1, chosen, false);
+      grouped.masked_fill_(closed.unsqueeze(-1), -std::numeric_limits<double>::infinity());
+    }
+    routing.expert = std::get<1>(choice.topk(config.top_k, -1));
+  }
+  routing.weight = score.gather(1, routing.expert);
+  if (config.normalise) routing.weight = routing.weight / (routing.weight.sum(-1, true) + 1e-20);
+  routing.weight = routing.weight * config.scale;
+  routing.probability = score / (score.sum(-1, true) + 1e-20);
+  return routing;
+}
+
+at::Tensor excess_load(const Routing& routing) {
+  const int64_t n_experts = routing.probability.size(1);
+  return (routing.expert.flatten().bincount({}, n_experts) * n_experts - routing.expert.numel()).to(at::kFloat);
 }
 
 at::Tensor experts(const at::Tensor& x, const Routing& routing, const Experts& weights, const at::Tensor& residual) {

@@ -11,12 +11,28 @@ namespace lf::nn {
 
 struct Routing {
   at::Tensor probability;  // [N, E] f32 (f64), differentiable
-  at::Tensor weight;       // [N, k] f32 (f64), differentiable, rows sum to 1
+  at::Tensor weight;       // [N, k] f32 (f64), differentiable
   at::Tensor expert;       // i64 [N, k]
 };
 
 // x [N, C], router [E, C]. Logits in f32 whatever x's dtype.
 Routing route(const at::Tensor& x, const Parameter& router, int64_t top_k);
+
+// DeepSeek-V3's router (arXiv:2412.19437, equations 12 to 16; transformers' DeepseekV3TopkRouter): sigmoid scores; the
+// experts are in `groups` of equal size, of which the `chosen_groups` with the largest sum of their two best scores
+// compete; a bias decides who is chosen and never what they weigh.
+struct GroupRouting {
+  int64_t top_k = 1, groups = 1, chosen_groups = 1;
+  bool normalise = true;  // chosen scores are divided by their sum
+  double scale = 1;
+};
+// bias f32 [E], added to the scores for the choice. `probability` is each row's scores divided by their sum.
+Routing route_in_groups(const at::Tensor& x, const Parameter& router, const at::Tensor& bias,
+                        const GroupRouting& config);
+
+// How many (row, k) pairs chose each expert, times E, minus rows · k: f32 [E], positive where an expert has more than
+// its share. What the bias moves against, by a constant step (arXiv:2408.15664). Whole numbers.
+at::Tensor excess_load(const Routing& routing);
 
 // Published layout: x @ W. gate_up [E, C, 2I], down [E, I, C].
 struct Experts {

@@ -1,8 +1,12 @@
 #include "nn/rotary.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include <ATen/ATen.h>
+
+#include "nn/record.h"
 
 namespace lf::nn {
 namespace {
@@ -14,10 +18,51 @@ std::vector<float> frequencies(int64_t d, double theta) {
   return {result.const_data_ptr<float>(), result.const_data_ptr<float>() + result.numel()};
 }
 
+// The frequency, as a real index, that turns `turns` times within the positions.
+double frequency_index(double turns, int64_t d, double theta, int64_t positions) {
+  const double ratio = static_cast<double>(positions) / (turns * 2 * std::numbers::pi);
+  return static_cast<double>(d) * std::log(ratio) / (2 * std::log(theta));
+}
+
+// The rotated part, in place. inverse: turned back, which is the gradient.
+void rotate_in_place(const at::Tensor& part, RotaryPairs pairs, const RotaryTable& table, bool inverse) {
+  const int64_t half = part.size(-1) / 2;
+  const bool halves = pairs == RotaryPairs::kHalves;
+  at::Tensor first = halves ? part.narrow(-1, 0, half) : part.slice(-1, 0, 2 * half, 2);
+  at::Tensor second = halves ? part.narrow(-1, half, half) : part.slice(-1, 1, 2 * half, 2);
+  const auto type = part.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor a = first.to(type), b = second.to(type);
+  const at::Tensor c = table.cosine.unsqueeze(1), s = inverse ? table.sine.unsqueeze(1).neg() : table.sine.unsqueeze(1);
+  const at::Tensor new_first = a * c - b * s, new_second = b * c + a * s;
+  first.copy_(new_first);
+  second.copy_(new_second);
+}
+
 }  // namespace
 
 RotarySpec plain_rotary(int64_t head_size, double theta) {
   return {std::vector<int64_t>(static_cast<size_t>(head_size / 2), 0), frequencies(head_size, theta)};
+}
+
+RotarySpec yarn_rotary(int64_t head_size, double theta, const Yarn& yarn) {
+  RotarySpec spec = plain_rotary(head_size, theta);
+  spec.amplitude = yarn.amplitude;
+  double low = frequency_index(yarn.beta_fast, head_size, theta, yarn.original_positions);
+  double high = frequency_index(yarn.beta_slow, head_size, theta, yarn.original_positions);
+  if (yarn.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(head_size - 1));
+  if (low == high) high += 0.001;  // as the reference avoids the division by zero
+  for (size_t j = 0; j < spec.frequency.size(); ++j) {
+    const float ramp = static_cast<float>((static_cast<double>(j) - low) / (high - low));
+    const float kept = 1 - std::clamp(ramp, 0.0f, 1.0f);
+    const float divided = spec.frequency[j] / static_cast<float>(yarn.factor);
+    spec.frequency[j] = divided * (1 - kept) + spec.frequency[j] * kept;
+  }
+  return spec;
 }
 
 RotarySpec chunked_rotary(int64_t head_size, double theta, const std::vector<int64_t>& sections) {
@@ -51,7 +96,12 @@ RotaryTable rotary_table(const RotarySpec& spec, const at::Tensor& positions) {
   const at::Tensor axis = at::tensor(spec.axis, at::kLong).to(positions.device());
   const at::Tensor frequency = at::tensor(spec.frequency, at::kFloat).to(positions.device());
   const at::Tensor angle = positions.index_select(0, axis).t().to(at::kFloat) * frequency;
-  return {angle.cos().contiguous(), angle.sin().contiguous()};
+  RotaryTable table{angle.cos().contiguous(), angle.sin().contiguous()};
+  if (spec.amplitude != 1) {
+    table.cosine.mul_(spec.amplitude);
+    table.sine.mul_(spec.amplitude);
+  }
+  return table;
 }
 
 at::Tensor rotate(const at::Tensor& x, const RotaryTable& table) {
@@ -59,6 +109,23 @@ at::Tensor rotate(const at::Tensor& x, const RotaryTable& table) {
   const auto halves = x.to(type).chunk(2, -1);
   const at::Tensor c = table.cosine.unsqueeze(1), s = table.sine.unsqueeze(1);
   return at::cat({halves[0] * c - halves[1] * s, halves[1] * c + halves[0] * s}, -1).to(x.scalar_type());
+}
+
+at::Tensor rotate_part(const at::Tensor& x, int64_t begin, RotaryPairs pairs, const RotaryTable& table) {
+  const int64_t width = 2 * table.cosine.size(1);
+  at::Tensor y;
+  {
+    at::NoGradGuard no_grad;
+    y = x.clone(at::MemoryFormat::Contiguous);
+    rotate_in_place(y.narrow(-1, begin, width), pairs, table, false);
+  }
+  return record(y, {.inputs = {x},
+                    .saved = {table.cosine, table.sine},
+                    .backward = [begin, width, pairs](const Tensors& dy, const Tensors& saved) -> Tensors {
+                      const at::Tensor dx = dy[0].clone(at::MemoryFormat::Contiguous);
+                      rotate_in_place(dx.narrow(-1, begin, width), pairs, {saved[0], saved[1]}, true);
+                      return {dx};
+                    }});
 }
 
 }  // namespace lf::nn

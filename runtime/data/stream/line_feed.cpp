@@ -82,9 +82,8 @@ void read_sample(std::string& text, const DataSection& options, const MediaPlace
   try {
     const SampleLine line(text, out.place);
     std::optional<SourceFormat> format = line.format();
-    if (options.format != "auto")
-      format = options.format == "sharegpt" ? SourceFormat::kShareGpt : SourceFormat::kMessages;
-    if (!format) throw BadSample(out.place + ": expected \"messages\" or \"conversations\"");
+    if (options.format != "auto") format = named_format(options.format);
+    if (!format) throw BadSample(out.place + ": expected \"messages\", \"conversations\" or \"text\"");
     out.json = line.canonical(*format, media, options.train_on == "all");
   } catch (const BadSample& bad) {
     out.bad = bad.what();

@@ -300,9 +300,10 @@ std::string refusal(const DataSection& options) {
 }
 
 TEST_F(DatasetTest, a_data_set_without_a_single_good_sample_is_refused_with_the_first_reason) {
-  EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", "x\n{}\n")})),
-              AllOf(HasSubstr("none of 2 lines looked at is an object with \"messages\" or \"conversations\""),
-                    HasSubstr("the first: a.jsonl:1: not valid JSON")));
+  EXPECT_THAT(
+      refusal(section({scratch_.write("a.jsonl", "x\n{}\n")})),
+      AllOf(HasSubstr("none of 2 lines looked at is an object with \"messages\", \"conversations\" or \"text\""),
+            HasSubstr("the first: a.jsonl:1: not valid JSON")));
   EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", "{\"messages\":[]}")})),
               HasSubstr("none of 1 sample is good; the first: a.jsonl:1: a conversation without messages"));
   EXPECT_THAT(refusal(section({scratch_.write("a.jsonl", kGood)}, "sharegpt")),

@@ -189,7 +189,7 @@ TEST_F(Streams, a_pipe_of_lines_is_read_like_the_file) {
   EXPECT_EQ(reasons[0], "feed:1");
   EXPECT_THAT(reasons[1], HasSubstr("feed:4: not valid JSON"));
   EXPECT_EQ(reasons[2], "feed:5");
-  EXPECT_EQ(reasons[3], "feed:6: expected \"messages\" or \"conversations\"");
+  EXPECT_EQ(reasons[3], "feed:6: expected \"messages\", \"conversations\" or \"text\"");
   EXPECT_EQ(reasons[4], "feed:7");
   EXPECT_EQ(reasons[5], "feed:8");
   EXPECT_THAT(samples_[5].json, HasSubstr("\"last\""));

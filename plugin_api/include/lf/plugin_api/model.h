@@ -114,6 +114,10 @@ typedef struct lf_param {
   int64_t shape[LF_MAX_DIMS];
   double init_a, init_b;
   int32_t tied_component, tied_param; /* shares the values of that earlier parameter; -1, -1: its own */
+  /* > 0: what is added to its gradient is not one but a count (a router's excess load), summed over the step as it is.
+   * The value moves by sign_step against the sum's sign, outside of learning rate, decay, clipping and gradient norm.
+   */
+  double sign_step;
 } lf_param;
 
 /* ---- samples ---------------------------------------------------------------------------------------------------- */
@@ -166,6 +170,10 @@ typedef struct lf_batch {
    * vocabulary's logits need not be computed twice): gradients that forward added are worthless once the micro-batch is
    * dropped. */
   double loss_scale;
+  /* Sums of the last component's features, in their order, over every micro-batch and rank of the step: loss terms with
+   * counts of their own can then weigh the same in every layout. Null: nothing is known beyond this micro-batch. */
+  const double *totals;
+  uint64_t n_totals;
 } lf_batch;
 
 /* Sums and counts, never means: the division by the global weight is the host's, once. */
@@ -183,7 +191,8 @@ typedef struct lf_model_api {
 
   /* config_json: {"config": the Hugging Face config.json, "path": model folder or null, "tokenizer": folder or null,
    * "options": [model] of the job, "data": [data] of the job, "seed": N,
-   * "losses": names of loss terms that a reference states, only where one is compared with}. Description only: no
+   * "losses": names of loss terms that a reference states, "no_gradient": file tensors to which it gives no gradient;
+   * both only where one is compared with}. Description only: no
    * weights are read, no device is touched. The tokenizer may be loaded late, at the first features call. [main] */
   int32_t (*create)(const lf_host *host, lf_str config_json, lf_model *out, lf_err *err);
   int32_t (*destroy)(lf_model model, lf_err *err); /* [main] */

@@ -9,46 +9,47 @@ inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; 
 
 // Buffers of a task, cut from the scratch.
 struct Buffers {
-  int64_t width;        // head size, padded to whole vectors
-  float* key_panels;    // keys, transposed: panels of [head_size, kPanel]
-  float* value_panels;  // backward
-  float* keys;          // [rows, width], backward
-  float* values;        // [rows, width], forward
-  float* dkeys;         // [rows, width], backward
-  float* dvalues;
-  float* queries;   // [tile, width], scaled
-  float* outs;      // [tile, width]: result, or its gradient
-  float* dqueries;  // [tile, width], backward
-  float* scores;    // [tile, kKeyBlock]
-  float* dscores;   // backward
-  float* row;       // [width]
+  int64_t width, value_width;  // head and value size, padded to whole vectors
+  float* key_panels;           // keys, transposed: panels of [head_size, kPanel]
+  float* value_panels;         // backward
+  float* keys;                 // [rows, width], backward
+  float* values;               // [rows, value_width], forward
+  float* dkeys;                // [rows, width], backward
+  float* dvalues;              // [rows, value_width]
+  float* queries;              // [tile, width], scaled
+  float* outs;                 // [tile, value_width]: result, or its gradient
+  float* dqueries;             // [tile, width], backward
+  float* scores;               // [tile, kKeyBlock]
+  float* dscores;              // backward
+  float* row;                  // of the wider of the two
 };
 
-inline int64_t lay_out(Buffers& b, int64_t head_size, int64_t rows, bool backward, float* scratch) {
+inline int64_t lay_out(Buffers& b, int64_t head_size, int64_t value_size, int64_t rows, bool backward, float* scratch) {
   b = {};
   b.width = round_up(head_size, kWidth);
+  b.value_width = round_up(value_size, kWidth);
   int64_t used = 0;
   const auto take = [&](int64_t floats) {
     float* at = scratch == nullptr ? nullptr : scratch + used;
     used += round_up(floats, 16);
     return at;
   };
-  const int64_t panel_floats = round_up(rows, kPanel) * head_size, tile_floats = kQueryTile * b.width;
-  b.key_panels = take(panel_floats);
+  const int64_t panel_rows = round_up(rows, kPanel), wider = b.width > b.value_width ? b.width : b.value_width;
+  b.key_panels = take(panel_rows * head_size);
   if (backward) {
-    b.value_panels = take(panel_floats);
+    b.value_panels = take(panel_rows * value_size);
     b.keys = take(rows * b.width);
     b.dkeys = take(rows * b.width);
-    b.dvalues = take(rows * b.width);
-    b.dqueries = take(tile_floats);
+    b.dvalues = take(rows * b.value_width);
+    b.dqueries = take(kQueryTile * b.width);
     b.dscores = take(kQueryTile * kKeyBlock);
   } else {
-    b.values = take(rows * b.width);
+    b.values = take(rows * b.value_width);
   }
-  b.queries = take(tile_floats);
-  b.outs = take(tile_floats);
+  b.queries = take(kQueryTile * b.width);
+  b.outs = take(kQueryTile * b.value_width);
   b.scores = take(kQueryTile * kKeyBlock);
-  b.row = take(2 * b.width);
+  b.row = take(2 * wider);
   return used;
 }
 
@@ -58,7 +59,7 @@ inline void widen(const T* from, int64_t n, int64_t padded, float* to) {
   for_vectors(n, [&](int64_t i, auto get, auto put) { put(to + i, get(from + i)); });
 }
 
-// Where a row of qkv has a query head, a key head; and how far behind a key its value is.
+// Where a head's elements begin in a row, counted from the first of its kind.
 template <typename T>
 inline int64_t query_at(const AttentionProblem<T>& p, int64_t head) {
   const int64_t group = p.heads / p.kv_heads;
@@ -66,12 +67,11 @@ inline int64_t query_at(const AttentionProblem<T>& p, int64_t head) {
 }
 template <typename T>
 inline int64_t key_at(const AttentionProblem<T>& p, int64_t kv_head) {
-  return p.group_stride == 0 ? (p.heads + kv_head) * p.head_size
-                             : kv_head * p.group_stride + p.heads / p.kv_heads * p.head_size;
+  return kv_head * (p.group_stride == 0 ? p.head_size : p.group_stride);
 }
 template <typename T>
-inline int64_t value_after_key(const AttentionProblem<T>& p) {
-  return p.group_stride == 0 ? p.kv_heads * p.head_size : p.head_size;
+inline int64_t value_at(const AttentionProblem<T>& p, int64_t kv_head) {
+  return kv_head * (p.group_stride == 0 ? p.value_size : p.group_stride);
 }
 
 // 1 / sqrt(mean of squares + eps)
@@ -167,15 +167,15 @@ inline int64_t seen(bool causal, int64_t i, int64_t begin, int64_t keys) {
 
 template <typename T>
 void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, float* scratch) {
-  const int64_t rows = task.end - task.begin, d = p.head_size, group = p.heads / p.kv_heads;
+  const int64_t rows = task.end - task.begin, d = p.head_size, dv = p.value_size, group = p.heads / p.kv_heads;
   Buffers b;
-  lay_out(b, d, rows, false, scratch);
+  lay_out(b, d, dv, rows, false, scratch);
   clear_last_panel(rows, d, b.key_panels);
   for (int64_t i = 0; i < rows; ++i) {
-    const T* from = p.qkv + (task.begin + i) * p.qkv_stride + key_at(p, task.kv_head);
-    prepare(p, from, task.begin + i, p.key_weight, 1.0f, b.width, b.row);
+    const int64_t row = task.begin + i;
+    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), row, p.key_weight, 1.0f, b.width, b.row);
     add_to_panels(b.row, i, d, b.key_panels);
-    widen(from + value_after_key(p), d, b.width, b.values + i * b.width);
+    widen(p.value + row * p.value_stride + value_at(p, task.kv_head), dv, b.value_width, b.values + i * b.value_width);
   }
   float top[kQueryTile], total[kQueryTile];
   for (int64_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head)
@@ -183,11 +183,11 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
       const int64_t n = rows - first < kQueryTile ? rows - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.begin + first + i;
-        prepare(p, p.qkv + row * p.qkv_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
+        prepare(p, p.query + row * p.query_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
                 b.queries + i * b.width);
         top[i] = kNoScore;
         total[i] = 0;
-        for (int64_t j = 0; j < b.width; ++j) b.outs[i * b.width + j] = 0;
+        for (int64_t j = 0; j < b.value_width; ++j) b.outs[i * b.value_width + j] = 0;
       }
       const int64_t end = p.causal ? first + n : rows;
       for (int64_t begin = 0; begin < end; begin += kKeyBlock) {
@@ -210,17 +210,18 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
           total[i] = total[i] * shrink + sum(sums);
           top[i] = new_top;
           if (shrink != 1.0f)
-            for (int64_t j = 0; j < b.width; j += kWidth)
-              store(b.outs + i * b.width + j, load(b.outs + i * b.width + j) * shrink);
+            for (int64_t j = 0; j < b.value_width; j += kWidth)
+              store(b.outs + i * b.value_width + j, load(b.outs + i * b.value_width + j) * shrink);
         }
-        product(n, b.width, keys, {b.scores, kKeyBlock, 1}, b.values + begin * b.width, b.width, b.outs, b.width, true);
+        product(n, b.value_width, keys, {b.scores, kKeyBlock, 1}, b.values + begin * b.value_width, b.value_width,
+                b.outs, b.value_width, true);
       }
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.begin + first + i;
         const float inverse = 1.0f / total[i];
-        T* to = p.out + row * p.heads * d + head * d;
-        const float* from = b.outs + i * b.width;
-        for_vectors(d, [&](int64_t j, auto get, auto put) { put(to + j, get(from + j) * inverse); });
+        T* to = p.out + (row * p.heads + head) * dv;
+        const float* from = b.outs + i * b.value_width;
+        for_vectors(dv, [&](int64_t j, auto get, auto put) { put(to + j, get(from + j) * inverse); });
         p.log_sum[head * p.rows + row] = top[i] + __builtin_logf(total[i]);
       }
     }
@@ -229,20 +230,21 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
 template <typename T>
 void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task, float* scratch,
                         float* norm_gradients) {
-  const int64_t rows = task.end - task.begin, d = p.head_size, group = p.heads / p.kv_heads;
+  const int64_t rows = task.end - task.begin, d = p.head_size, dv = p.value_size, group = p.heads / p.kv_heads;
   Buffers b;
-  lay_out(b, d, rows, true, scratch);
+  lay_out(b, d, dv, rows, true, scratch);
   clear_last_panel(rows, d, b.key_panels);
-  clear_last_panel(rows, d, b.value_panels);
+  clear_last_panel(rows, dv, b.value_panels);
   for (int64_t i = 0; i < rows; ++i) {
-    const T* from = p.qkv + (task.begin + i) * p.qkv_stride + key_at(p, task.kv_head);
+    const int64_t row = task.begin + i;
     float* key = b.keys + i * b.width;
-    prepare(p, from, task.begin + i, p.key_weight, 1.0f, b.width, key);
+    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), row, p.key_weight, 1.0f, b.width, key);
     add_to_panels(key, i, d, b.key_panels);
-    widen(from + value_after_key(p), d, b.width, b.row);
-    add_to_panels(b.row, i, d, b.value_panels);
+    widen(p.value + row * p.value_stride + value_at(p, task.kv_head), dv, b.value_width, b.row);
+    add_to_panels(b.row, i, dv, b.value_panels);
   }
-  for (int64_t i = 0; i < rows * b.width; ++i) b.dkeys[i] = b.dvalues[i] = 0;
+  for (int64_t i = 0; i < rows * b.width; ++i) b.dkeys[i] = 0;
+  for (int64_t i = 0; i < rows * b.value_width; ++i) b.dvalues[i] = 0;
   float* query_weight_gradient = norm_gradients;
   float* key_weight_gradient = norm_gradients == nullptr ? nullptr : norm_gradients + d;
   if (norm_gradients != nullptr)
@@ -254,13 +256,13 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
       const int64_t n = rows - first < kQueryTile ? rows - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.begin + first + i;
-        prepare(p, p.qkv + row * p.qkv_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
+        prepare(p, p.query + row * p.query_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
                 b.queries + i * b.width);
-        widen(p.dout + row * p.heads * d + head * d, d, b.width, b.outs + i * b.width);
-        const T* out = p.out + row * p.heads * d + head * d;
-        const float* dout = b.outs + i * b.width;
+        widen(p.dout + (row * p.heads + head) * dv, dv, b.value_width, b.outs + i * b.value_width);
+        const T* out = p.out + (row * p.heads + head) * dv;
+        const float* dout = b.outs + i * b.value_width;
         V dot{};
-        for_vectors(d, [&](int64_t j, auto get, auto) { dot += get(out + j) * get(dout + j); });
+        for_vectors(dv, [&](int64_t j, auto get, auto) { dot += get(out + j) * get(dout + j); });
         delta[i] = sum(dot);
         log_sum[i] = p.log_sum[head * p.rows + row];
         for (int64_t j = 0; j < b.width; ++j) b.dqueries[i * b.width + j] = 0;
@@ -269,7 +271,7 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
       for (int64_t begin = 0; begin < end; begin += kKeyBlock) {
         const int64_t keys = end - begin < kKeyBlock ? end - begin : kKeyBlock;
         against_panels(n, b.queries, b.width, b.key_panels, d, begin, keys, b.scores);
-        against_panels(n, b.outs, b.width, b.value_panels, d, begin, keys, b.dscores);
+        against_panels(n, b.outs, b.value_width, b.value_panels, dv, begin, keys, b.dscores);
         for (int64_t i = 0; i < n; ++i) {
           float *scores = b.scores + i * kKeyBlock, *dscores = b.dscores + i * kKeyBlock;
           const int64_t valid = seen(p.causal, first + i, begin, keys);
@@ -280,29 +282,29 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
             store(dscores + j, share * (load(dscores + j) - delta[i]));
           }
         }
-        product(keys, b.width, n, {b.scores, 1, kKeyBlock}, b.outs, b.width, b.dvalues + begin * b.width, b.width,
-                true);
+        product(keys, b.value_width, n, {b.scores, 1, kKeyBlock}, b.outs, b.value_width,
+                b.dvalues + begin * b.value_width, b.value_width, true);
         product(keys, b.width, n, {b.dscores, 1, kKeyBlock}, b.queries, b.width, b.dkeys + begin * b.width, b.width,
                 true);
         product(n, b.width, keys, {b.dscores, kKeyBlock, 1}, b.keys + begin * b.width, b.width, b.dqueries, b.width,
                 true);
       }
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = task.begin + first + i, at = row * p.qkv_stride + query_at(p, head);
-        unprepare(p, p.qkv + at, row, p.query_weight, p.scale, b.dqueries + i * b.width, b.row, query_weight_gradient,
-                  p.dqkv + at);
+        const int64_t row = task.begin + first + i, at = row * p.query_stride + query_at(p, head);
+        unprepare(p, p.query + at, row, p.query_weight, p.scale, b.dqueries + i * b.width, b.row, query_weight_gradient,
+                  p.dquery + at);
       }
     }
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t row = task.begin + i, at = row * p.qkv_stride + key_at(p, task.kv_head);
-    unprepare(p, p.qkv + at, row, p.key_weight, 1.0f, b.dkeys + i * b.width, b.row, key_weight_gradient, p.dqkv + at);
-    T* to = p.dqkv + at + value_after_key(p);
-    const float* from = b.dvalues + i * b.width;
-    for_vectors(d, [&](int64_t j, auto get, auto put) { put(to + j, get(from + j)); });
+    const int64_t row = task.begin + i, at = row * p.key_stride + key_at(p, task.kv_head);
+    unprepare(p, p.key + at, row, p.key_weight, 1.0f, b.dkeys + i * b.width, b.row, key_weight_gradient, p.dkey + at);
+    T* to = p.dvalue + row * p.value_stride + value_at(p, task.kv_head);
+    const float* from = b.dvalues + i * b.value_width;
+    for_vectors(dv, [&](int64_t j, auto get, auto put) { put(to + j, get(from + j)); });
   }
 }
 
-inline int64_t attention_scratch(int64_t head_size, int64_t rows, bool backward) {
+inline int64_t attention_scratch(int64_t head_size, int64_t value_size, int64_t rows, bool backward) {
   Buffers b;
-  return lay_out(b, head_size, rows, backward, nullptr);
+  return lay_out(b, head_size, value_size, rows, backward, nullptr);
 }

@@ -9,6 +9,8 @@ namespace {
 #include "nn/cpu/gemm.inc.h"
 //
 #include "nn/cpu/attention.inc.h"
+//
+#include "nn/cpu/sparse_attention.inc.h"
 
 template <typename T>
 void norm_forward(const NormForward<T>& n, Range range) {
@@ -167,7 +169,10 @@ constexpr KernelsOf<T> table_of() {
           quick_gelu_backward<T>, add_rows<T>,      attention_forward<T>, attention_backward<T>};
 }
 
-constexpr Kernels kTable = {table_of<float>(), table_of<Bf16>(), cross_entropy, attention_scratch};
+constexpr Kernels kTable = {table_of<float>(), table_of<Bf16>(),    cross_entropy,   attention_scratch,
+                            sparse_scratch,    sparse_forward,      sparse_backward, index_panel_floats,
+                            index_panels,      index_score_scratch, index_scores,    select_top,
+                            index_divergence};
 
 }  // namespace
 

@@ -38,11 +38,14 @@ struct NormBackward {
   int64_t columns;
 };
 
-// Rotated queries and keys, softmax, values: see attention.h of nn for what is computed.
+// Rotated queries and keys, softmax, values: see attention.h of nn for what is computed. Rows of queries, keys and
+// values may be parts of wider rows.
 template <typename T>
 struct AttentionProblem {
-  const T* qkv;  // [N, qkv_stride]: heads, then kv_heads keys, then as many values, each head_size wide
-  int64_t qkv_stride;
+  const T* query;  // [N, heads, head_size], query_stride apart
+  const T* key;    // [N, kv_heads, head_size]
+  const T* value;  // [N, kv_heads, value_size]
+  int64_t query_stride, key_stride, value_stride;
   int64_t group_stride;  // by group: elements from one key/value head's queries to the next's; 0: by kind
   const float* cosine;   // [N, head_size / 2]; null: nothing is rotated
   const float* sine;
@@ -50,18 +53,35 @@ struct AttentionProblem {
   const float* key_weight;
   float eps, scale;
   int64_t rows;  // N
-  int64_t heads, kv_heads, head_size;
+  int64_t heads, kv_heads, head_size, value_size;
   bool causal;
-  T* out;          // [N, heads * head_size]; read by backward
+  T* out;          // [N, heads * value_size]; read by backward
   float* log_sum;  // [heads, N]; read by backward
   // backward
   const T* dout;
-  T* dqkv;  // [N, qkv_stride]
+  T* dquery;  // as query, key and value lie
+  T* dkey;
+  T* dvalue;
 };
 
 // One segment and one key/value head with its queries.
 struct AttentionTask {
   int64_t begin, end, kv_head;
+};
+
+// Sparse attention over the latents of one segment: see sparse_attention.h of nn. All strides are multiples of 16
+// floats, and what lies between a size and its stride is 0 where it is read.
+struct SparseShape {
+  int64_t heads, latent, key_size;  // key_size: latent and rotated part
+  int64_t key_stride, out_stride;   // between keys, and heads of a query; between heads of a result
+  int64_t index_heads, index_size, index_stride;
+};
+
+// Where index_divergence puts the gradients of one query's divergence; null `query`: not wanted.
+struct IndexGradients {
+  float* query;   // [index_heads, index_stride], set
+  float* weight;  // [index_heads], set
+  float* keys;    // [rows of the segment, index_stride], added to
 };
 
 template <typename T>
@@ -90,7 +110,33 @@ struct Kernels {
   void (*cross_entropy)(float* logits, const int64_t* targets, const float* weights, int64_t columns, float scale,
                         float* losses, Bf16* rounded, Range);
   // Floats of scratch, 64-byte aligned, for a task of so many rows.
-  int64_t (*attention_scratch)(int64_t head_size, int64_t rows, bool backward);
+  int64_t (*attention_scratch)(int64_t head_size, int64_t value_size, int64_t rows, bool backward);
+
+  // Floats of scratch of the three functions of a query, for up to `picked` rows.
+  int64_t (*sparse_scratch)(const SparseShape&, int64_t picked);
+  // keys [rows, key_stride]; picked [n], rows of it; query [heads, key_stride], scaled -> out [heads, out_stride]
+  // (latents), log_sum [heads], target [n]: mean of the heads' shares; null: not wanted.
+  void (*sparse_forward)(const SparseShape&, const float* keys, const int32_t* picked, int64_t n, const float* query,
+                         float* out, float* log_sum, float* target, float* scratch);
+  // dout [heads, out_stride] -> out again, dquery [heads, key_stride], both set; dkeys [rows, key_stride], added to.
+  void (*sparse_backward)(const SparseShape&, const float* keys, const int32_t* picked, int64_t n, const float* query,
+                          const float* log_sum, const float* dout, float* out, float* dquery, float* dkeys,
+                          float* scratch);
+  // Index keys [rows, stride] of a segment -> panels, of index_panel_floats.
+  int64_t (*index_panel_floats)(int64_t size, int64_t rows);
+  void (*index_panels)(const float* keys, int64_t stride, int64_t size, int64_t rows, float* panels);
+  // Scores of `queries` queries for the first `rows` keys: query [queries, index_heads, index_stride], weight
+  // [queries, index_heads] -> scores, `stride` floats between queries, of which panel by panel are written.
+  int64_t (*index_score_scratch)(int64_t heads, int64_t queries);
+  void (*index_scores)(const SparseShape&, const float* panels, int64_t rows, const float* query, const float* weight,
+                       int64_t queries, float* scores, int64_t stride, float* scratch);
+  // The top_k largest of scores [rows], of equal ones the earlier, ascending by row: numbers in `picked`, scores in
+  // `kept`; returns how many. keys: scratch [rows].
+  int64_t (*select_top)(const float* scores, int64_t rows, int64_t top_k, int32_t* picked, float* kept, uint32_t* keys);
+  // KL(target || softmax(scores)) over n picked rows, and its gradients.
+  float (*index_divergence)(const SparseShape&, const float* index_keys, const int32_t* picked, int64_t n,
+                            const float* scores, const float* target, const float* query, const float* weight,
+                            const IndexGradients& to, float* scratch);
 };
 
 namespace x86_64_v2 {

@@ -151,23 +151,28 @@ std::vector<AttentionTask> attention_tasks(const AttentionShape& shape, const Se
 }
 
 template <typename T>
-AttentionProblem<T> attention_problem(const at::Tensor& qkv, const AttentionForward& forward,
+AttentionProblem<T> attention_problem(const AttentionRows& rows, const AttentionForward& forward,
                                       const AttentionShape& shape, const at::Tensor& query_weight,
                                       const at::Tensor& key_weight, double eps, const RotaryTable& rotary) {
   AttentionProblem<T> problem{};
-  problem.qkv = in<T>(qkv);
-  problem.qkv_stride = qkv.size(1);
+  problem.query = in<T>(rows.query);
+  problem.key = in<T>(rows.key);
+  problem.value = in<T>(rows.value);
+  problem.query_stride = rows.query.stride(0);
+  problem.key_stride = rows.key.stride(0);
+  problem.value_stride = rows.value.stride(0);
   problem.group_stride = shape.layout == QkvLayout::kByGroup ? (shape.heads / shape.kv_heads + 2) * shape.head_size : 0;
   problem.cosine = in<float>(rotary.cosine);
   problem.sine = in<float>(rotary.sine);
   problem.query_weight = in<float>(query_weight);
   problem.key_weight = in<float>(key_weight);
   problem.eps = static_cast<float>(eps);
-  problem.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_size)));
-  problem.rows = qkv.size(0);
+  problem.scale = static_cast<float>(shape.score_scale());
+  problem.rows = rows.query.size(0);
   problem.heads = shape.heads;
   problem.kv_heads = shape.kv_heads;
   problem.head_size = shape.head_size;
+  problem.value_size = shape.value_width();
   problem.causal = shape.causal;
   problem.out = out<T>(forward.out);
   problem.log_sum = out<float>(forward.log_sum);
@@ -181,9 +186,9 @@ at::Tensor widened(const Parameter& weight) {
 // One scratch per thread, big enough for the longest task.
 class Scratch {
  public:
-  Scratch(const std::vector<AttentionTask>& tasks, int64_t head_size, bool backward) {
+  Scratch(const std::vector<AttentionTask>& tasks, const AttentionShape& shape, bool backward) {
     const int64_t longest = tasks.empty() ? 0 : tasks.front().end - tasks.front().begin;
-    floats_ = kernels().attention_scratch(head_size, longest, backward);
+    floats_ = kernels().attention_scratch(shape.head_size, shape.value_width(), longest, backward);
     memory_ = at::empty({std::min<int64_t>(thread_count(), static_cast<int64_t>(tasks.size())), floats_}, at::kFloat);
   }
   float* of(int64_t thread) const { return memory_.mutable_data_ptr<float>() + thread * floats_; }
@@ -195,15 +200,16 @@ class Scratch {
 
 }  // namespace
 
-AttentionForward attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+AttentionForward attention(const AttentionRows& rows, const AttentionShape& shape, const HeadNorms& norms,
                            const RotaryTable& rotary, const Segments& segments) {
-  const AttentionForward forward{at::empty({qkv.size(0), shape.query_width()}, qkv.options()),
-                                 at::empty({shape.heads, qkv.size(0)}, qkv.options().dtype(at::kFloat))};
+  const int64_t n = rows.query.size(0);
+  const AttentionForward forward{at::empty({n, shape.heads * shape.value_width()}, rows.query.options()),
+                                 at::empty({shape.heads, n}, rows.query.options().dtype(at::kFloat))};
   const std::vector<AttentionTask> tasks = attention_tasks(shape, segments);
   const at::Tensor query_weight = widened(norms.query.weight), key_weight = widened(norms.key.weight);
-  const Scratch scratch(tasks, shape.head_size, false);
-  by_type(qkv, [&]<typename T>(T) {
-    const auto problem = attention_problem<T>(qkv, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
+  const Scratch scratch(tasks, shape, false);
+  by_type(rows.query, [&]<typename T>(T) {
+    const auto problem = attention_problem<T>(rows, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
     for_tasks(static_cast<int64_t>(tasks.size()), [&](int64_t task, int64_t thread) {
       kernels_of<T>().attention_forward(problem, tasks[static_cast<size_t>(task)], scratch.of(thread));
     });
@@ -211,24 +217,26 @@ AttentionForward attention(const at::Tensor& qkv, const AttentionShape& shape, c
   return forward;
 }
 
-at::Tensor attention_backward(const at::Tensor& dout_given, const at::Tensor& qkv, const AttentionForward& forward,
-                              const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
-                              const Segments& segments) {
-  const at::Tensor dout = dout_given.contiguous(), dqkv = at::empty_like(qkv);
+void attention_backward(const at::Tensor& dout_given, const AttentionRows& rows, const AttentionForward& forward,
+                        const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
+                        const Segments& segments, const AttentionRows& gradients) {
+  const at::Tensor dout = dout_given.contiguous();
   const std::vector<AttentionTask> tasks = attention_tasks(shape, segments);
   const at::Tensor query_weight = widened(norms.query.weight), key_weight = widened(norms.key.weight);
-  const Scratch scratch(tasks, shape.head_size, true);
+  const Scratch scratch(tasks, shape, true);
   const int64_t n_tasks = static_cast<int64_t>(tasks.size());
   const at::Tensor norm_gradients =
-      norms.present() ? at::empty({n_tasks, 2, shape.head_size}, qkv.options().dtype(at::kFloat)) : at::Tensor();
-  by_type(qkv, [&]<typename T>(T) {
-    auto problem = attention_problem<T>(qkv, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
+      norms.present() ? at::empty({n_tasks, 2, shape.head_size}, dout.options().dtype(at::kFloat)) : at::Tensor();
+  by_type(rows.query, [&]<typename T>(T) {
+    auto problem = attention_problem<T>(rows, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
     problem.dout = in<T>(dout);
-    problem.dqkv = out<T>(dqkv);
-    float* gradients = out<float>(norm_gradients);
+    problem.dquery = out<T>(gradients.query);
+    problem.dkey = out<T>(gradients.key);
+    problem.dvalue = out<T>(gradients.value);
+    float* sums = out<float>(norm_gradients);
     for_tasks(n_tasks, [&](int64_t task, int64_t thread) {
       kernels_of<T>().attention_backward(problem, tasks[static_cast<size_t>(task)], scratch.of(thread),
-                                         gradients == nullptr ? nullptr : gradients + task * 2 * shape.head_size);
+                                         sums == nullptr ? nullptr : sums + task * 2 * shape.head_size);
     });
   });
   if (norm_gradients.defined()) {
@@ -236,7 +244,6 @@ at::Tensor attention_backward(const at::Tensor& dout_given, const at::Tensor& qk
     norms.query.weight.add_gradient(sums[0]);
     norms.key.weight.add_gradient(sums[1]);
   }
-  return dqkv;
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& weights, double scale,

@@ -20,16 +20,21 @@ at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const N
 at::Tensor activate(const at::Tensor& h, Activation activation);
 ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
 
+// Rows of heads, each head's elements together; rows may be parts of wider rows. By group (QkvLayout), a key/value
+// head's queries, key and value lie together, and the three begin at the first of each.
+struct AttentionRows {
+  at::Tensor query, key, value;  // [N, heads * D], [N, kv_heads * D], [N, kv_heads * value size]
+};
 struct AttentionForward {
-  at::Tensor out;      // [N, heads * D]
+  at::Tensor out;      // [N, heads * value size]
   at::Tensor log_sum;  // f32 [heads, N]
 };
-AttentionForward attention(const at::Tensor& qkv, const AttentionShape& shape, const HeadNorms& norms,
+AttentionForward attention(const AttentionRows& rows, const AttentionShape& shape, const HeadNorms& norms,
                            const RotaryTable& rotary, const Segments& segments);
-// Gradient of qkv; adds the norms' gradients.
-at::Tensor attention_backward(const at::Tensor& dout, const at::Tensor& qkv, const AttentionForward& forward,
-                              const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
-                              const Segments& segments);
+// Sets `gradients`, which have the strides of `rows`; adds the norms' gradients.
+void attention_backward(const at::Tensor& dout, const AttentionRows& rows, const AttentionForward& forward,
+                        const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
+                        const Segments& segments, const AttentionRows& gradients);
 
 // logits f32 [m, V] -> losses [m]. scale != 0: logits become the gradient of the losses' sum, weighted by `weights`
 // (f32 [m], undefined: 1), times scale; in place or, where `rounded` (bf16 [m, V]) is given, there.

@@ -143,20 +143,25 @@ TEST(Attention, is_the_same_for_every_instruction_set) {
   for (const cpu::Kernels* kernels : all) {
     const at::Tensor out = at::empty({n, heads * d}), log_sum = at::empty({heads, n}), dqkv = at::empty_like(qkv);
     cpu::AttentionProblem<float> p{};
-    p.qkv = qkv.const_data_ptr<float>();
-    p.qkv_stride = 3 * heads * d;
+    const int64_t width = heads * d;
+    p.query = qkv.const_data_ptr<float>();
+    p.key = p.query + width;
+    p.value = p.key + width;
+    p.query_stride = p.key_stride = p.value_stride = 3 * width;
     p.cosine = rotary.cosine.const_data_ptr<float>();
     p.sine = rotary.sine.const_data_ptr<float>();
     p.scale = 0.2f;
     p.rows = n;
     p.heads = p.kv_heads = heads;
-    p.head_size = d;
+    p.head_size = p.value_size = d;
     p.causal = true;
     p.out = out.mutable_data_ptr<float>();
     p.log_sum = log_sum.mutable_data_ptr<float>();
     p.dout = dout.const_data_ptr<float>();
-    p.dqkv = dqkv.mutable_data_ptr<float>();
-    const at::Tensor scratch = at::empty({kernels->attention_scratch(d, n, true)});
+    p.dquery = dqkv.mutable_data_ptr<float>();
+    p.dkey = p.dquery + width;
+    p.dvalue = p.dkey + width;
+    const at::Tensor scratch = at::empty({kernels->attention_scratch(d, d, n, true)});
     for (int64_t head = 0; head < heads; ++head) {
       kernels->f32.attention_forward(p, {0, n, head}, scratch.mutable_data_ptr<float>());
       kernels->f32.attention_backward(p, {0, n, head}, scratch.mutable_data_ptr<float>(), nullptr);

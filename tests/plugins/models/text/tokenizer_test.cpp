@@ -20,7 +20,7 @@ using test::small_tokenizer;
 
 json read_json(const std::filesystem::path& path) { return json::parse(std::ifstream(path)); }
 const std::filesystem::path kFixtures = std::filesystem::path(LF_SOURCE_DIR) / "tests/fixtures/tokenizer";
-const std::filesystem::path kQwen2 = std::filesystem::path(LF_SOURCE_DIR) / ".deps/qwen2_tokenizer/tokenizer.json";
+const std::filesystem::path kDeps = std::filesystem::path(LF_SOURCE_DIR) / ".deps";
 
 Tokenizer make(const json& file) { return Tokenizer(parse_tokenizer(file.dump(), "test")); }
 
@@ -54,17 +54,23 @@ std::string random_text(std::mt19937_64& random) {
   return out;
 }
 
-TEST(Tokenizer, gives_the_recorded_ids_of_qwen2_for_all_36_texts) {
-  if (!std::filesystem::exists(kQwen2)) GTEST_SKIP() << kQwen2 << " is not there: tools/setup.sh makes it";
-  const Tokenizer tokenizer = Tokenizer::load(kQwen2);
+class RealTokenizer : public testing::TestWithParam<const char*> {};
+
+TEST_P(RealTokenizer, gives_the_recorded_ids_for_all_36_texts) {
+  const auto file = kDeps / (std::string(GetParam()) + "_tokenizer/tokenizer.json");
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there: tools/setup.sh makes it";
+  const Tokenizer tokenizer = Tokenizer::load(file);
   const json cases = read_json(kFixtures / "tokenizer_cases.json");
-  const auto& ids = cases["tokenizers"]["qwen2"]["ids"];
+  const auto& ids = cases["tokenizers"][GetParam()]["ids"];
   ASSERT_EQ(ids.size(), 36u);
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::string text = cases["texts"][i];
     EXPECT_EQ(tokenizer.encode(text), ids[i].get<std::vector<TokenId>>()) << cases["texts"][i].dump();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Tokenizer, RealTokenizer, testing::Values("qwen2", "deepseek"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(Tokenizer, does_with_each_feature_what_the_tokenizers_library_recorded) {
   const json fixture = read_json(kFixtures / "small_tokenizers.json");

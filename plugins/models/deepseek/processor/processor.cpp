@@ -1,0 +1,97 @@
+#include "deepseek/processor/processor.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "deepseek/processor/features.h"
+#include "family/fields.h"
+#include "family/packing.h"
+#include "family/sample_place.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf::deepseek {
+namespace {
+
+using nlohmann::json;
+
+std::string text_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+ChatStyle style_of(const json& request, const DeepseekConfig& config) {
+  const json data = request.value("data", json::object());
+  const std::string name = data.is_object() ? text_at(data, "chat_template") : "";
+  if (name.empty() || name == "auto") return config.indexer ? ChatStyle::kV31 : ChatStyle::kV3;
+  if (name == "deepseek_v3") return ChatStyle::kV3;
+  if (name == "deepseek_v31") return ChatStyle::kV31;
+  throw sdk::Failure(LF_E_INVALID,
+                     fmt::format("data.chat_template: expected auto, deepseek_v3 or deepseek_v31, got {:?}", name));
+}
+
+}  // namespace
+
+Processor::Processor(const DeepseekConfig& config, const json& request)
+    : vocabulary_(config.vocab_size),
+      top_k_(config.indexer ? config.indexer->top_k : 0),
+      style_(style_of(request, config)),
+      tokenizer_folder_(text_at(request, "tokenizer")) {
+  if (tokenizer_folder_.empty()) tokenizer_folder_ = text_at(request, "path");
+}
+
+const Processor::Text& Processor::text() const {
+  std::call_once(text_once_, [&] {
+    if (tokenizer_folder_.empty())
+      throw sdk::Failure(
+          LF_E_INVALID,
+          "a sample has text, but there is no tokenizer; set model.tokenizer to the folder of its tokenizer.json");
+    text_ = std::make_unique<const Text>(tokenizer_folder_ / "tokenizer.json", vocabulary_, style_);
+  });
+  return *text_;
+}
+
+std::vector<family::Sequence> Processor::encode(const lf_sample& sample) const {
+  if (sample.n_fields > 0) {
+    family::Fields fields({sample.fields, sample.n_fields}, "deepseek");
+    fields.ignore({"position_ids"});  // computed
+    std::vector<family::Sequence> sequences = family::read_tokens(fields, vocabulary_).sequences;
+    fields.refuse_the_rest();
+    return sequences;
+  }
+  const std::string_view given = sdk::view(sample.json);
+  const json root = json::parse(given, nullptr, false);
+  std::vector<family::Sequence> out;
+  if (root.is_object() && root.contains("text")) {
+    if (!root["text"].is_string() || root["text"].get_ref<const std::string&>().empty())
+      throw sdk::Failure(LF_E_DATA, "text: expected a string that is not empty");
+    out.push_back(text().chat.encode(root["text"].get_ref<const std::string&>()));
+  } else {
+    out.push_back(text().chat.encode(family::parse_conversation(given)));
+  }
+  return out;
+}
+
+std::vector<family::Sequence> Processor::sequences(const lf_sample& sample) const {
+  return family::at_place(sample, [&] {
+    std::vector<family::Sequence> out = encode(sample);
+    family::cut_all(out, sample.max_rows);
+    return out;
+  });
+}
+
+std::vector<double> Processor::features(const lf_sample& sample) const {
+  return features_of(sequences(sample), top_k_);
+}
+
+family::Columns Processor::collate(std::span<const lf_sample* const> samples) const {
+  std::vector<family::Sequence> all;
+  for (const lf_sample* sample : samples)
+    for (family::Sequence& sequence : sequences(*sample)) all.push_back(std::move(sequence));
+  family::Columns out;
+  family::pack(all).add_to(out);
+  return out;
+}
+
+}  // namespace lf::deepseek

@@ -1,0 +1,142 @@
+#include "nn/sparse_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/ATen.h>
+
+#include "nn/cpu/ops.h"
+#include "nn/cpu/sparse_ops.h"
+
+namespace lf::nn {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
+// [n, n], kNever for later rows.
+at::Tensor index_scores(const at::Tensor& query, const at::Tensor& key, const at::Tensor& weight,
+                        const IndexShape& index) {
+  const int64_t n = query.size(0);
+  const auto type = wide(query);
+  const at::Tensor heads = query.to(type).view({n, index.heads, index.size});
+  const at::Tensor products =
+      at::relu(at::matmul(heads, key.to(type).t()) / std::sqrt(static_cast<double>(index.size)));
+  const at::Tensor scores = at::matmul(weight.to(type).unsqueeze(1), products).squeeze(1);
+  return scores.masked_fill(at::ones({n, n}, query.options().dtype(at::kBool)).triu(1), kNever);
+}
+
+at::Tensor selected_of(const at::Tensor& scores, int64_t top_k) {
+  const int64_t n = scores.size(0);
+  const at::Tensor earlier = at::ones_like(scores, at::kBool).tril();
+  if (top_k <= 0 || top_k >= n) return earlier;
+  // Stable: of equal scores the earlier row comes first.
+  const at::Tensor order = std::get<1>(scores.sort(/*stable=*/true, -1, /*descending=*/true));
+  return at::zeros_like(earlier).scatter_(1, order.narrow(1, 0, top_k), true).logical_and_(earlier);
+}
+
+// One segment. divergence is undefined where not wanted.
+IndexedAttention composed(const SparseInputs& rows, const at::Tensor& expanded, const LatentShape& shape,
+                          const IndexShape& index, bool wants_divergence) {
+  const int64_t n = rows.query.size(0), h = shape.heads;
+  const at::Tensor scores = index_scores(rows.index_query, rows.index_key, rows.index_weight, index);
+  const at::Tensor selected = selected_of(scores.detach(), index.top_k);
+  const auto parts = expanded.view({n, h, shape.plain + shape.value}).split_with_sizes({shape.plain, shape.value}, 2);
+  const at::Tensor key = at::cat({parts[0], rows.shared_key.unsqueeze(1).expand({n, h, shape.rotated})}, 2);
+  const at::Tensor query = rows.query.view({n, h, shape.head_size()}).transpose(0, 1);
+  const auto type = wide(query);
+  const at::Tensor products = at::matmul(query, key.permute({1, 2, 0})).to(type) * shape.scale;
+  const at::Tensor share = products.masked_fill(selected.logical_not(), kNever).softmax(-1);
+  IndexedAttention result;
+  result.out = at::matmul(share.to(query.scalar_type()), parts[1].transpose(0, 1)).transpose(0, 1).flatten(1);
+  if (!wants_divergence) return result;
+  const at::Tensor target = share.detach().mean(0);
+  const at::Tensor log_guess = scores.masked_fill(selected.logical_not(), kNever).log_softmax(-1);
+  const at::Tensor safe = log_guess.masked_fill(selected.logical_not(), 0);
+  result.divergence = (at::xlogy(target, target) - target * safe).sum();
+  return result;
+}
+
+bool fits(const SparseInputs& rows) {
+  return cpu::fits(rows.query) && cpu::fits(rows.latent) && cpu::fits(rows.shared_key) &&
+         rows.index_query.is_contiguous() && rows.index_key.is_contiguous();
+}
+
+// Rows of a segment are multiplied by what came for its divergence.
+at::Tensor per_row(const at::Tensor& gradient, const Segments& segments) {
+  std::vector<int64_t> lengths;
+  for (size_t s = 0; s < segments.count(); ++s) lengths.push_back(segments.starts[s + 1] - segments.starts[s]);
+  return gradient.to(at::kFloat).repeat_interleave(at::tensor(lengths, at::kLong)).unsqueeze(1);
+}
+
+// Two nodes, so that where only the indexer learns nothing else is kept or run back.
+IndexedAttention fused(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
+                       const IndexShape& index, const Segments& segments, bool wants_divergence) {
+  Node learning;
+  learning.inputs = {rows.index_query, rows.index_key, rows.index_weight};
+  const bool gradients = wants_divergence && records(learning);
+  cpu::SparseForward forward;
+  {
+    at::NoGradGuard no_grad;
+    forward = cpu::sparse_attention(rows, kv_b.value, shape, index, segments, wants_divergence, gradients);
+  }
+  IndexedAttention result;
+  result.out =
+      record(forward.out, {.inputs = {rows.query, rows.latent, rows.shared_key},
+                           .trains = kv_b.trained(),
+                           .saved = {rows.query, rows.latent, rows.shared_key, forward.log_sum, forward.selected},
+                           .backward = [kv_b, shape, segments](const Tensors& dy, const Tensors& saved) -> Tensors {
+                             cpu::SparseForward forward;
+                             forward.log_sum = saved[3];
+                             forward.selected = saved[4];
+                             const cpu::SparseGradients made =
+                                 cpu::sparse_attention_backward(dy[0], {saved[0], saved[1], saved[2], {}, {}, {}},
+                                                                kv_b.value, forward, shape, segments, kv_b.trained());
+                             if (kv_b.trained()) kv_b.add_gradient(made.kv_b);
+                             return {made.query, made.latent, made.shared_key};
+                           }});
+  if (!wants_divergence) return result;
+  const auto type = rows.index_query.scalar_type();
+  learning.saved = {forward.dindex_query, forward.dindex_key, forward.dindex_weight};
+  learning.backward = [segments, type](const Tensors& dy, const Tensors& saved) -> Tensors {
+    const at::Tensor by = per_row(dy[0], segments);
+    return {(saved[0] * by).to(type), (saved[1] * by).to(type), saved[2] * by};
+  };
+  result.divergence = record(forward.divergence, std::move(learning));
+  return result;
+}
+
+}  // namespace
+
+IndexedAttention sparse_attention(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
+                                  const IndexShape& index, const Segments& segments, bool wants_divergence) {
+  TORCH_CHECK(segments.rows() == rows.query.size(0), "segments cover ", segments.rows(), " rows, there are ",
+              rows.query.size(0));
+  if (fits(rows)) return fused(rows, kv_b, shape, index, segments, wants_divergence);
+  const at::Tensor expanded = linear(rows.latent, {kv_b, {}});
+  Tensors outs, divergences;
+  for (size_t s = 0; s < segments.count(); ++s) {
+    const int64_t begin = segments.starts[s], length = segments.starts[s + 1] - begin;
+    const auto part = [&](const at::Tensor& t) { return t.narrow(0, begin, length); };
+    const SparseInputs own = {part(rows.query),       part(rows.latent),    part(rows.shared_key),
+                              part(rows.index_query), part(rows.index_key), part(rows.index_weight)};
+    const IndexedAttention one = composed(own, part(expanded), shape, index, wants_divergence);
+    outs.push_back(one.out);
+    if (wants_divergence) divergences.push_back(one.divergence);
+  }
+  IndexedAttention result;
+  result.out = outs.empty() ? at::zeros({0, shape.heads * shape.value}, rows.query.options()) : at::cat(outs);
+  if (wants_divergence) result.divergence = at::stack(divergences);
+  return result;
+}
+
+Selection select_rows(const at::Tensor& index_query, const at::Tensor& index_key, const at::Tensor& index_weight,
+                      const IndexShape& index) {
+  at::NoGradGuard no_grad;
+  const at::Tensor scores = index_scores(index_query, index_key, index_weight, index);
+  return {scores.masked_fill(scores == kNever, 0), selected_of(scores, index.top_k)};
+}
+
+}  // namespace lf::nn

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "nn/latent_attention.h"
@@ -90,7 +91,7 @@ Run make(const std::string& kind, int64_t n) {
   Run run;
   const bool learns_all = kind != "warmup";
   run.parameters = {parameter({kLatent.heads * (kLatent.plain + kLatent.value), kLatent.latent}, 0.09)};
-  if (!learns_all) run.parameters[0].gradient = {};
+  if (!learns_all) run.parameters[0].gradient = at::Tensor();
   run.inputs = {random({n, kLatent.heads * kLatent.head_size()}, 1, learns_all),
                 random({n, kLatent.latent}, 1, learns_all), random({n, kLatent.rotated}, 1, learns_all)};
   run.forward = dense;

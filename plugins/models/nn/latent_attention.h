@@ -16,7 +16,14 @@ struct LatentShape {
   double scale = 0;  // of the scores
 
   int64_t head_size() const { return plain + rotated; }
-  AttentionShape attention() const { return {heads, heads, head_size(), /*causal=*/true, value, scale}; }
+  AttentionShape attention() const {
+    return {.heads = heads,
+            .kv_heads = heads,
+            .head_size = head_size(),
+            .causal = true,
+            .value_size = value,
+            .scale = scale};
+  }
 };
 
 // Causal attention to every earlier row of the segment: query [N, H (P + R)], rotated; expanded [N, H (P + W)], the

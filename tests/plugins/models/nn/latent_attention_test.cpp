@@ -123,7 +123,7 @@ TEST(SparseAttention, a_sequence_gives_the_same_packed_among_others_as_alone) {
 
 TEST(SparseAttention, of_equal_scores_the_earlier_rows_are_selected) {
   Sparse s(30, at::kFloat);
-  s.inputs[3].mutable_data().zero_();  // every score is 0
+  s.inputs[3].detach().zero_();  // every score is 0
   const auto selected = selections(s, {{0, 30}}, 4)[0];
   for (int64_t t = 4; t < 30; ++t) {
     EXPECT_TRUE(selected[t].narrow(0, 0, 4).all().item<bool>()) << t;
@@ -151,8 +151,8 @@ TEST(SparseAttention, gives_the_indexer_nothing_from_attention_and_attention_not
 // A teacher that is normalised over all rows, or over another set than the scores are, has no such minimum.
 TEST(SparseAttention, the_divergence_is_zero_with_zero_gradient_where_the_indexer_agrees) {
   Sparse s(30, at::kFloat);
-  s.inputs[0].mutable_data().zero_();  // uniform attention
-  s.inputs[3].mutable_data().zero_();  // uniform scores
+  s.inputs[0].detach().zero_();  // uniform attention
+  s.inputs[3].detach().zero_();  // uniform scores
   for (const int64_t top_k : {int64_t{0}, int64_t{7}}) {
     const IndexedAttention made = s.run({{0, 30}}, top_k);
     EXPECT_NEAR(made.divergence.item<float>(), 0, 1e-5);

@@ -64,8 +64,8 @@ class Device {
   // memory that is not pinned may make the call wait. Host memory stays as it is until the copy is done.
   void upload(std::byte* to, const void* from, uint64_t bytes, lf_stream stream) const;
   void download(void* to, const std::byte* from, uint64_t bytes, lf_stream stream) const;
-  // The same, done on return, by way of pinned memory of their own: a device that fails in the middle of a copy may go on
-  // writing, and then no memory of the caller's is concerned.
+  // The same, done on return, by way of pinned memory of their own: a device that fails in the middle of a copy may go
+  // on writing, and then no memory of the caller's is concerned.
   void upload_now(std::byte* to, const void* from, uint64_t bytes) const;
   void download_now(void* to, const std::byte* from, uint64_t bytes) const;
   void fill_zero(std::byte* memory, uint64_t bytes, lf_stream stream) const;

@@ -1,6 +1,8 @@
 // A line of a data set: what it accepts becomes canonical JSON whose media lie below the folder.
 #include "data/sample_line.h"
 
+#include <filesystem>
+
 #include <nlohmann/json.hpp>
 
 #include "fuzz/target.h"
@@ -16,7 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       line.format();
       const auto sample = nlohmann::json::parse(line.canonical(format, kRoot, true));
       const auto check_path = [](const std::string& path) {
-        if (!path.starts_with("/nowhere/media") || path.find("/..") != path.npos) __builtin_trap();
+        if (!path.starts_with("/nowhere/media")) __builtin_trap();
+        for (const auto& part : std::filesystem::path(path))
+          if (part == "..") __builtin_trap();
       };
       for (const auto& message : sample.at("messages"))
         for (const auto& item : message.at("content")) {

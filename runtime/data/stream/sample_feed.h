@@ -13,6 +13,8 @@
 
 namespace lf {
 
+class MediaPlaces;
+
 struct FedSample {
   std::string place;                  // "feed.jsonl:17", "a.tar:0001.json"
   std::string json;                   // canonical, docs/samples.md
@@ -41,7 +43,6 @@ std::unique_ptr<SampleFeed> open_tar_feed(const std::filesystem::path& path, con
                                           std::function<bool()> stopped);
 
 // What both do with a sample's text. `text` may be given SampleLine::kPadding more bytes of capacity.
-class MediaPlaces;
 void read_sample(std::string& text, const DataSection& options, const MediaPlaces& media, FedSample& out);
 
 }  // namespace lf

@@ -1,7 +1,7 @@
-// A plugin file before it is loaded: the ELF walk to its note, and the manifest in it.
+// A plugin file before it is loaded: the ELF walk to its note, what it is linked to, and the manifest in it.
 #include "fuzz/target.h"
-#include "plugins/elf_file.h"
 #include "plugins/elf_note.h"
+#include "plugins/linkage.h"
 #include "plugins/manifest.h"
 #include "plugins/refusal.h"
 
@@ -10,14 +10,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   struct stat status {};
   if (::fstat(memory.file(), &status) != 0) __builtin_trap();
   const lf::OpenFile file(::dup(memory.file()), status);
-  for (const bool as_file : {true, false}) {
+  const auto without_refusal = [](auto&& body) {
     try {
-      const lf::Manifest manifest = lf::parse_manifest(as_file ? lf::read_plugin_note(lf::ElfFile(file))
-                                                               : std::string(lf::fuzz::text_of(data, size)));
-      lf::require_compatible(manifest, lf::PluginHost{.torch_build = "2.11.0"});
+      body();
     } catch (const lf::Refusal& refusal) {
       lf::fuzz::check_message(refusal.what());
     }
-  }
+  };
+  without_refusal([&] {
+    const lf::ElfFile elf(file);
+    without_refusal([&] { lf::require_fixed_places(lf::read_linkage(elf)); });
+    without_refusal([&] { lf::read_symbols(elf); });
+    lf::parse_manifest(lf::read_plugin_note(elf));
+  });
+  without_refusal([&] {
+    const lf::Manifest manifest = lf::parse_manifest(lf::fuzz::text_of(data, size));
+    lf::require_compatible(manifest, lf::PluginHost{.torch_build = "2.11.0"});
+  });
   return 0;
 }

@@ -193,6 +193,7 @@ TEST(Streamed, samples_go_to_whoever_the_plan_gives_them) {
   job.config.data.packing = false;
   const auto arrival = job.run(4, 4);
   job.policy = &minimax();
+  job.config.balance.costs = "stated";  // plans from the first step on, not once costs are learned
   const auto addressed = job.run(4, 4);
   ASSERT_NE(global_batches(addressed), global_batches(arrival)) << "nothing was moved";
   job.read_archives({{texts.begin(), texts.end()}});
@@ -207,6 +208,7 @@ TEST(Streamed, a_rank_that_plans_otherwise_is_named_before_anything_is_trained) 
   job.config.data.packing = false;
   job.read_archives({texts});
   job.policy = &minimax();
+  job.config.balance.costs = "stated";  // plans from the first step on, not once costs are learned
   job.adjust = [](LoaderInputs& inputs, int rank) {
     if (rank == 1) inputs.policy = nullptr;
   };
@@ -252,6 +254,7 @@ TEST(Loading, whole_packs_are_dealt_without_being_unpacked) {
   StreamJob job(uneven_texts(400));
   const auto arrival = job.run(4, 2);
   job.policy = &minimax();
+  job.config.balance.costs = "stated";  // plans from the first step on, not once costs are learned
   job.config.balance.unit = "pack";
   const auto packs = job.run(4, 2);
   EXPECT_THAT(job.errors, Each(std::string()));

@@ -12,6 +12,7 @@
 #include "load/estimate.h"
 #include "load/survey.h"
 #include "load/verdict.h"
+#include "plugins/device_choice.h"
 #include "train/resident_memory.h"
 #include "train/saving.h"
 #include "train/session.h"
@@ -106,10 +107,12 @@ class Check {
           std::tuple("model.family", PluginKind::kModel, config_.model.family),
           std::tuple("balance.policy", PluginKind::kBalancer, config_.balance.policy)}) {
       if (job_.broken.contains(option) || id.empty()) continue;
+      const bool device = kind == PluginKind::kDevice;
+      if (device && id == kAnyDevice) continue;  // which one is for the machine that trains to say
       try {
         plugins.find(kind, id);
       } catch (const Error& error) {
-        problems_.add(error.exit(), with_origin(job_, option, error.what()));
+        problems_.add(device ? Exit::kUnavailable : error.exit(), with_origin(job_, option, error.what()));
         job_.broken.emplace(option);
       }
     }

@@ -118,8 +118,8 @@ Job read_job(const CommandLine& line, const Environment& environment, bool start
   return job;
 }
 
-// Calls check(kind, id) for the plugins that a job names; refusals are problems of the option. The device is chosen
-// apart (plugins/device_choice.h).
+// Calls check(kind, id) for the plugins that a job names, beside its device, which is chosen
+// (plugins/device_choice.h); refusals are problems of the option.
 template <typename Check>
 void for_plugins_of(const ResolvedJob& job, Problems& problems, Check&& check) {
   const JobConfig& config = job.config;
@@ -200,6 +200,27 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   });
 }
 
+// Strictly where the job is to run on it; a check may be made where the device is not. The core is told of "auto"'s
+// choice as of any other setting.
+void choose_device_of(Job& job, const PluginSet& plugins, bool training, Problems& problems, Request& request) {
+  std::string& name = job.resolved.config.device.name;
+  if (job.resolved.broken.contains("device.name") || name.empty()) return;
+  try {
+    if (training || name == kAnyDevice) {
+      const DeviceChoice choice = choose_device(plugins, name);
+      request.device_reason = choice.reason;
+      if (name == choice.id) return;
+      name = choice.id;
+      request.sets.push_back("device.name=" + toml_text(name));
+      request.set_origins.push_back("auto");
+    } else {
+      plugins.find(PluginKind::kDevice, name);
+    }
+  } catch (const Error& error) {
+    problems.add(error.exit(), with_origin(job.resolved, "device.name", error.what()));
+  }
+}
+
 int run_job(const CommandLine& line, const Environment& environment) {
   const bool training = line.command == Command::kTrain;
   const auto place = training ? worker_place(environment) : std::nullopt;
@@ -217,39 +238,26 @@ int run_job(const CommandLine& line, const Environment& environment) {
   const std::vector<fs::path> dirs = plugin_dirs(line);
   Request request(training ? "train" : "check", dirs);
   request.job_file = job.resolved.config.file.string();
-  const std::string& wanted = job.resolved.config.device.name;
-  const bool chooses = training || wanted == kAnyDevice;  // a check may be made where the device is not
-  DeviceChoice device{wanted, ""};
-  std::optional<PluginSet> plugins;
-  if (chooses || line.locked) {
+  request.sets = job.sets;
+  request.set_origins = job.set_origins;
+  if (training || line.locked) {
     if (job.resolved.whole) check_inputs(job.resolved, problems);
+    std::optional<PluginSet> plugins;
     std::vector<fs::path> loaded_together = {core_path(executable_path())};
     if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); })) {
+      choose_device_of(job, *plugins, training, problems, request);
       for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
         loaded_together.push_back(plugins->find(kind, id).path);
       });
-      if (!job.resolved.broken.contains("device.name")) {
-        try {
-          if (chooses) device = choose_device(*plugins, wanted);
-          loaded_together.push_back(plugins->find(PluginKind::kDevice, device.id).path);
-        } catch (const Error& error) {
-          problems.add(error.exit(), with_origin(job.resolved, "device.name", error.what()));
-        }
-      }
+      if (problems.empty())
+        loaded_together.push_back(plugins->find(PluginKind::kDevice, job.resolved.config.device.name).path);
     }
     if (const auto conflict = vendor_conflict(loaded_together, library_path(environment)))
       problems.add(Exit::kConfig, *conflict);
     problems.refuse_if_any();
+    if (place) return train_as_one_worker(job, line, *place, request, environment);
+    if (training) return train_from_here(job, request, *plugins, environment);
   }
-  request.sets = job.sets;
-  request.set_origins = job.set_origins;
-  if (device.id != wanted) {  // the core is told what was chosen
-    request.sets.push_back("device.name=" + toml_text(device.id));
-    request.set_origins.push_back(std::string(kAnyDevice));
-  }
-  request.device_reason = device.reason;
-  if (place) return train_as_one_worker(job, line, *place, request, environment);
-  if (training) return train_from_here(job, request, *plugins, environment);
   if (!job.resolved.whole) problems.refuse_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
   request.request.threads = set_threads(job.resolved.config, processes, environment);

@@ -63,6 +63,12 @@ void Device::register_with_torch(const std::string& torch_build, const std::stri
           "torch_register");
 }
 
+bool Device::has_streams() const {
+  return LF_HAS(api_, stream_new) && LF_HAS(api_, stream_free) && LF_HAS(api_, stream_wait) &&
+         LF_HAS(api_, event_new) && LF_HAS(api_, event_free) && LF_HAS(api_, event_record) &&
+         LF_HAS(api_, event_synchronize);
+}
+
 std::string Device::health() const {
   if (!LF_HAS(api_, health)) return "{}";
   std::string json;

@@ -26,6 +26,8 @@ class Device {
   // Before the first operator of the process.
   void register_with_torch(const std::string& torch_build, const std::string& torch_library_dir) const;
 
+  // It has streams and events; without them everything is done in order.
+  bool has_streams() const;
   // JSON, by the plugin; "{}" where it offers none.
   std::string health() const;
 

@@ -14,10 +14,11 @@ GradientCopies::GradientCopies(const Device& device, const ParameterStore& store
       reducer_(std::move(reducer)),
       rank_(static_cast<size_t>(rank)),
       each_leaf_(each_leaf),
-      stream_(device),
-      idle_(device),
       dirty_(units_.size(), 0),
       copied_(units_.size(), 0) {
+  if (!device.has_streams()) return;
+  stream_.emplace(device);
+  idle_.emplace(device);
   for (size_t i = 0; i < units_.size(); ++i) events_.push_back({Device::Event(device), Device::Event(device)});
 }
 
@@ -37,14 +38,20 @@ void GradientCopies::begin_step(std::span<const int64_t> leaves_per_rank) {
 void GradientCopies::start_copy(uint32_t unit) {
   copied_[unit] = 1;
   const GradientUnit& range = units_[unit];
+  copied_bytes_ += bytes_of(range);
+  under_way_.push_back(unit);
+  float* to = store_.gradients().data() + range.offset;
+  if (!stream_) {
+    if (range.length > 0) device_.download(to, device_at(range), bytes_of(range), nullptr);
+    device_.synchronize();
+    return;
+  }
   if (range.length > 0) {
     events_[unit].made.record(nullptr);
-    device_.wait_in(stream_.handle(), events_[unit].made);
-    device_.download(store_.gradients().data() + range.offset, device_at(range), bytes_of(range), stream_.handle());
-    copied_bytes_ += bytes_of(range);
+    device_.wait_in(stream_->handle(), events_[unit].made);
+    device_.download(to, device_at(range), bytes_of(range), stream_->handle());
   }
-  events_[unit].arrived.record(stream_.handle());
-  under_way_.push_back(unit);
+  events_[unit].arrived.record(stream_->handle());
 }
 
 void GradientCopies::pass_on_front() {
@@ -56,6 +63,7 @@ void GradientCopies::unit_done(uint32_t unit) {
   dirty_[unit] = 1;
   if (!copies_this_leaf()) return reducer_->unit_done(unit);
   start_copy(unit);
+  if (!stream_) return pass_on_front();
   while (!under_way_.empty() && events_[under_way_.front()].arrived.passed()) {
     hidden_bytes_ += bytes_of(units_[under_way_.front()]);
     pass_on_front();
@@ -69,15 +77,11 @@ void GradientCopies::leaf_done() {
     for (uint32_t unit = 0; unit < units_.size(); ++unit)
       if (dirty_[unit] && !copied_[unit]) late.push_back(unit);
     const auto start = std::chrono::steady_clock::now();
-    for (; !under_way_.empty(); pass_on_front()) {
-      const Device::Event& arrived = events_[under_way_.front()].arrived;
-      if (arrived.passed())
-        hidden_bytes_ += bytes_of(units_[under_way_.front()]);
-      else
-        arrived.wait();
-    }
+    for (const uint32_t unit : under_way_)
+      if (events_[unit].arrived.passed()) hidden_bytes_ += bytes_of(units_[unit]);
+    for (; !under_way_.empty(); pass_on_front()) events_[under_way_.front()].arrived.wait();
     for (const uint32_t unit : late) start_copy(unit);
-    if (!under_way_.empty()) events_[under_way_.back()].arrived.wait();
+    if (stream_ && !under_way_.empty()) events_[under_way_.back()].arrived.wait();
     under_way_.clear();
     waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (each_leaf_ && leaf_ + 1 < own_leaves_)
@@ -92,8 +96,12 @@ void GradientCopies::leaf_done() {
 
 ReducedStep GradientCopies::finish() {
   // The optimizer writes next where the last step's values may still be read from, if this rank had no gradients.
-  idle_.record(nullptr);
-  idle_.wait();
+  if (idle_) {
+    idle_->record(nullptr);
+    idle_->wait();
+  } else {
+    device_.synchronize();
+  }
   ReducedStep step = reducer_->finish();
   step.exposed_seconds += waited_seconds_;
   return step;

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/device.h"
@@ -46,8 +47,8 @@ class GradientCopies final : public Reducer {
   const std::unique_ptr<Reducer> reducer_;
   const size_t rank_;
   const bool each_leaf_;
-  Device::Stream stream_;
-  Device::Event idle_;
+  std::optional<Device::Stream> stream_;  // none: the device has none, and each copy is waited for
+  std::optional<Device::Event> idle_;
   std::vector<UnitEvents> events_;  // per unit
 
   std::vector<uint8_t> dirty_;   // per unit: the device's gradients are not zero

@@ -41,11 +41,11 @@ part device env LF_CUDA_HOME="$PWD/.deps/site/nvidia" "$build/bin/cuda_gpu_test"
 
 # 2. LibTorch through it, loaded late: the CPU's losses within a stated tolerance.
 job=${LF_CUDA_CHECK_JOB:-configs/quickstart.toml}
+rm -rf "$out"/run_*
 if [ -x "$build/bin/lfrun" ] && [ -f "$job" ]; then
   for device in cpu cuda; do
     part "train_$device" env LF_DEVICE=$device "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" \
-      --set job.output=\""$out/run_$device"\" --set job.steps=20 --set precision.compute=\"fp32\" \
-      --set checkpoint.resume=false
+      --set job.output="$out/run_$device" --set job.steps=20 --set precision.compute=fp32 -n 1
   done
   part curves python3 - "$out/run_cpu/metrics.jsonl" "$out/run_cuda/metrics.jsonl" <<'P'
 import json, sys
@@ -55,9 +55,20 @@ worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
 print(f"{len(a)} steps, cpu {a[0]:.6f} -> {a[-1]:.6f}, cuda {b[0]:.6f} -> {b[-1]:.6f}, worst relative difference {worst:.2e}")
 sys.exit(len(a) != len(b) or not a or worst > 2e-3)
 P
+  # Memory as the plugin counts it, and the share of gradients that reached the host while backward still ran.
+  part memory_and_overlap python3 - "$out/run_cuda/metrics.jsonl" "$out/run_cuda/env.json" <<'P'
+import json, statistics, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+device = json.load(open(sys.argv[2]))["device"]
+hidden = statistics.median(row["copies_hidden"] for row in rows[1:])
+print(f"{device['name']}: peak {rows[-1]['peak_memory_bytes']} bytes, copies hidden {hidden:.0%}, "
+      f"exposed {statistics.median(row['reduction_exposed_seconds'] for row in rows[1:]):.4f} s of "
+      f"{statistics.median(row['step_seconds'] for row in rows[1:]):.4f} s a step")
+sys.exit(device["simulated"] or rows[-1]["peak_memory_bytes"] <= 0 or hidden <= 0)
+P
   if [ "$gpus" -ge 2 ]; then
     part train_two_processes env LF_DEVICE=cuda "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" \
-      --set job.output=\""$out/run_two"\" --set job.steps=20 --set launch.processes=2 --set checkpoint.resume=false
+      --set job.output="$out/run_two" --set job.steps=20 -n 2
   else
     skip train_two_processes "one GPU"
   fi
@@ -75,10 +86,10 @@ else
   skip parity "set LF_CUDA_CHECK_PARITY to a folder of parity cases"
 fi
 
-# 4. A trace of one step, for the eye: does NCCL run beside backward?
+# 4. A trace of a few steps, for the eye: do the copies run beside backward?
 if command -v nsys >/dev/null && [ -d "$out/run_cuda" ]; then
   part trace env LF_DEVICE=cuda nsys profile -o "$out/trace" --force-overwrite true -t cuda,nvtx \
-    "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" --set job.output=\""$out/run_trace"\" --set job.steps=5
+    "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" --set job.output="$out/run_trace" --set job.steps=5 -n 1
 else
   skip trace "no nsys, or nothing was trained"
 fi

@@ -51,6 +51,7 @@ void Device::describe(lf_device_info& info) const {
   info.torch_mode = LF_TORCH_LOAD_LIBRARY;
   info.torch_index = ordinal_;
   copy_text(info.torch_device, sizeof info.torch_device, "cuda");
+  info.max_streams = UINT32_MAX;
   info.alignment = kAlignment;
 }
 

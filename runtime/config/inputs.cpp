@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Wanted {
-  bool folder = false, file = false;  // what it may be
+  bool folder = false, file = false, stream = false;  // what it may be
 };
 
 // Nothing where it can be read.
@@ -24,6 +24,11 @@ struct Trouble {
   std::string what;
 };
 std::optional<Trouble> trouble_with(const fs::path& path, Wanted wanted) {
+  std::error_code unknown;
+  if (wanted.stream && fs::is_fifo(fs::status(path, unknown))) {  // not opened: whoever writes to it would notice
+    if (access(path.c_str(), R_OK) == 0) return std::nullopt;
+    return Trouble{exit_of_unreadable(errno), fmt::format("cannot be read: {}", std::strerror(errno))};
+  }
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return Trouble{exit_of_unreadable(errno),
@@ -92,7 +97,8 @@ void check_inputs(ResolvedJob& job, Problems& problems) {
   }
   if (!job.broken.contains("data.path"))
     for (const fs::path& path : config.data.path)
-      if (const auto trouble = trouble_with(path, {.folder = true, .file = true})) refuse("data.path", path, *trouble);
+      if (const auto trouble = trouble_with(path, {.folder = true, .file = true, .stream = true}))
+        refuse("data.path", path, *trouble);
   require("data.media_root", config.data.media_root, {.folder = true});
 }
 

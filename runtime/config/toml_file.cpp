@@ -6,6 +6,11 @@
 #include <fmt/format.h>
 
 #define TOML_MAX_NESTED_VALUES 32
+// Some malformed keys break an assumption of toml++'s parser instead of giving its parse error.
+#define TOML_ASSERT(expression) ((expression) ? void() : throw lf::MalformedToml())
+namespace lf {
+struct MalformedToml {};
+}  // namespace lf
 #include <toml++/toml.h>
 
 namespace lf {
@@ -141,6 +146,9 @@ TomlDocument parse_toml(std::string_view text) {
     try {
       document.root = convert(toml::parse(remaining));
       document.complete = true;
+      return document;
+    } catch (const MalformedToml&) {
+      document.problems.push_back({Place{}, "not TOML: expected keys of letters, digits, _ and -, or in quotes"});
       return document;
     } catch (const toml::parse_error& error) {
       const Place at = place_of(error.source());

@@ -57,7 +57,7 @@ TEST_F(ChooseDevice, a_plugin_that_finds_nothing_is_refused_in_its_own_words_and
 
 TEST_F(ChooseDevice, a_driver_that_crashes_takes_a_child_process_with_it_and_no_more) {
   install({"crashes"});
-  EXPECT_THAT(refused("crashes"), HasSubstr("crashed on probe (signal 11, SEGV) while it looked for devices"));
+  EXPECT_THAT(refused("crashes"), HasSubstr("crashed on probe (signal 11, SIGSEGV) while it looked for devices"));
 }
 
 TEST_F(ChooseDevice, a_driver_that_never_answers_is_given_up) {

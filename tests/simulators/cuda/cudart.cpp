@@ -288,6 +288,8 @@ LF_SIM_CUDA cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 LF_SIM_CUDA cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   if (xpu_event_query(of(from).event) != 0 || xpu_event_query(of(to).event) != 0) return told(cudaErrorNotReady);
+  for (const cudaEvent_t event : {from, to})
+    if (of(event).passed->ticks == 0) return told(cudaErrorInvalidResourceHandle);  // never recorded
   const Clock::duration between(of(to).passed->ticks - of(from).passed->ticks);
   *milliseconds = std::chrono::duration<float, std::milli>(between).count();
   return cudaSuccess;

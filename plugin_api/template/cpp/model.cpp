@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -61,7 +62,7 @@ class Stage {
   }
 
   void forward(const lf_batch& batch, lf_step_out& out) {
-    at::AutoGradMode mode(!no_grad_);
+    c10::AutoGradMode mode(!no_grad_);
     Open open;
     for (const uint32_t p : {kEmbed, kHead, kBias}) {  // leaves of this micro-batch's own graph
       open.leaf[p] = values_[p].detach();

@@ -7,9 +7,10 @@
 
 #define TOML_MAX_NESTED_VALUES 32
 // Some malformed keys break an assumption of toml++'s parser instead of giving its parse error.
-#define TOML_ASSERT(expression) ((expression) ? void() : throw lf::MalformedToml())
+#define TOML_ASSERT(expression) ((expression) ? void() : lf::malformed_toml())
 namespace lf {
 struct MalformedToml {};
+[[noreturn]] static void malformed_toml() { throw MalformedToml(); }
 }  // namespace lf
 #include <toml++/toml.h>
 

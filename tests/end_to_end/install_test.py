@@ -50,7 +50,7 @@ class Install(unittest.TestCase):
         self.assertNotIn(str(build), result.stdout)
 
     def test_a_job_with_pictures_and_a_video_trains(self):
-        job = write_job(self.folder / "job", samples=8, job={"steps": 2}, data={"shuffle": False})
+        job = write_job(self.folder / "job", samples=8, job={"steps": 2}, data={"shuffle": False, "max_tokens": 1024})
         data = self.folder / "job/data"
         shutil.copy(MEDIA / "h264.mp4", data / "clip.mp4")
         video = {"video": "clip.mp4", "conversations": [{"from": "human", "value": "<video>\nWhat?"},
@@ -60,7 +60,8 @@ class Install(unittest.TestCase):
         result = self.run_installed(job)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(metrics(self.folder / "job/run")), 2)
-        self.assertFalse((self.folder / "job/run/skipped.jsonl").exists(), "the video was not read")
+        skipped = self.folder / "job/run/skipped.jsonl"
+        self.assertEqual(skipped.read_text() if skipped.exists() else "", "")  # the video was read
 
     def test_nothing_of_the_sdk_or_of_the_tests_is_in_it(self):
         names = {str(path.relative_to(self.tree)) for path in self.tree.rglob("*") if path.is_file()}

@@ -56,6 +56,14 @@ class Parity(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertIn("gradients, worst", result.stdout)
 
+    def test_outputs_routing_losses_gradients_and_trajectories_of_all_deepseek_cases_agree(self):
+        families = sorted(p for p in REFERENCES.glob("deepseek*") if p.is_dir())
+        self.assertEqual(len(families), 4)
+        for family in families:
+            for config in ("config.json", "config_hub.json"):
+                with self.subTest(family=family.name, config=config):
+                    self.agree(family, "deepseek", "--config", config)
+
     def test_the_loss_and_all_gradients_together_agree_in_bf16(self):
         for name, family in (("qwen2_vl-tiny", "qwen_vl"), ("qwen2_5_vl-odd", "qwen_vl"), ("qwen3_vl-tiny", "qwen_vl"),
                              ("internvl25-odd", "internvl"), ("internvl3-tiny", "internvl")):

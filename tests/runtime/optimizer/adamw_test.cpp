@@ -247,3 +247,21 @@ TEST(adamw, a_learning_rate_scale_moves_its_parameter_further) {
   EXPECT_NEAR(model.value(0, 0), -1e-3, 1e-9);  // the first step of Adam is the learning rate
   EXPECT_NEAR(model.value(1, 0), -1e-2, 1e-8);
 }
+
+TEST(adamw, a_count_moves_its_parameter_by_a_constant_step_and_enters_no_norm) {
+  Model model({3, 2});
+  model.parameters[0].sign_step = 0.25;
+  for (const auto& [i, count] : {std::pair{0, 1e6f}, std::pair{1, -3.0f}, std::pair{2, 0.0f}})
+    model.gradient(0, i) = count;
+  model.gradient(1, 0) = 3;
+  model.gradient(1, 1) = 4;
+  lf::OptimizerSection settings;
+  settings.weight_decay = 0.5;
+  settings.clip_norm = 0;
+  lf::AdamW optimizer = model.optimizer(settings);
+  const lf::StepStats stats = optimizer.step(0.1, 1.0, model.all());
+  EXPECT_DOUBLE_EQ(stats.grad_norm, 5);
+  EXPECT_EQ(model.value(0, 0), -0.25f);
+  EXPECT_EQ(model.value(0, 1), 0.25f);
+  EXPECT_EQ(model.value(0, 2), 0.0f);
+}

@@ -29,14 +29,6 @@ struct Work {
   double forward = 0;  // products without weights, and of what no gradient passes
   double backward = 0;
   double saved = 0, peak = 0;  // values
-
-  void operator+=(const Work& other) {
-    linear += other.linear;
-    forward += other.forward;
-    backward += other.backward;
-    saved += other.saved;
-    peak = std::max(peak, other.peak);
-  }
 };
 
 struct Sums {

@@ -1,0 +1,161 @@
+"""DeepSeek from a model directory and plain text: layouts of ranks and micro-batches, directories, FP8, warm-up."""
+import json
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+import unittest
+
+from tiny_job import Lfrun
+
+build = pathlib.Path(sys.argv.pop(1))
+lfrun = Lfrun(build)
+REFERENCES = build / "fixtures/references"
+
+
+def read(file):
+    """name -> (dtype, shape, bytes)"""
+    data = file.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    return {name: (e["dtype"], e["shape"], data[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]])
+            for name, e in header.items() if name != "__metadata__"}
+
+
+def small_tokenizer():
+    """Bytes and the family's own tokens."""
+    letters = [b for b in range(33, 127)] + [b for b in range(161, 173)] + [b for b in range(174, 256)]
+    table, extra = {b: chr(b) for b in letters}, 0
+    for b in range(256):
+        if b not in table:
+            table[b] = chr(256 + extra)
+            extra += 1
+    vocab = {table[b]: b + 3 for b in range(256)}
+    names = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"]
+    added = [(i, n) for i, n in enumerate(names)] + [(259, "<｜User｜>"), (260, "<｜Assistant｜>"), (261, "</think>")]
+    return {"version": "1.0", "truncation": None, "padding": None, "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+            "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "added_tokens": [{"id": i, "content": n, "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False, "special": i < 3} for i, n in added],
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+
+
+class Deepseek(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        (self.folder / "tokenizer").mkdir()
+        (self.folder / "tokenizer/tokenizer.json").write_text(json.dumps(small_tokenizer()))
+        with (self.folder / "train.jsonl").open("w") as lines:
+            for i in range(24):
+                lines.write(json.dumps({"text": f"{i}: " + "the same words again and again. " * (1 + i % 4)}) + "\n")
+        config = json.loads((REFERENCES / "deepseek_v32-tiny/config_hub.json").read_text())
+        config.update(vocab_size=264, bos_token_id=0, eos_token_id=1, pad_token_id=None)
+        (self.folder / "config.json").write_text(json.dumps(config))
+
+    def run_job(self, name, steps=4, processes=1, micro_batches=2, options="", extra="", model=None):
+        (self.folder / f"{name}.toml").write_text(f"""
+[job]
+name = "{name}"
+output = "{self.folder}/{name}"
+steps = {steps}
+[launch]
+processes = {processes}
+threads = 1
+[model]
+family = "deepseek"
+{model or 'config = "config.json"'}
+tokenizer = "tokenizer"
+options = {{ {options} }}
+[data]
+path = "train.jsonl"
+max_tokens = 200
+micro_batches = {micro_batches}
+[optimizer]
+learning_rate = 3e-3
+[precision]
+compute = "fp32"
+{extra}
+""")
+        result = lfrun(self.folder / f"{name}.toml")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+
+    def test_texts_are_learnt_and_every_loss_is_told(self):
+        steps = self.run_job("learns", steps=25)
+        self.assertLess(steps[-1]["loss"], 0.7 * steps[0]["loss"])
+        for name in ("ce_loss", "mtp_loss", "indexer_kl"):
+            self.assertIn(name, json.dumps(steps[0]))
+
+    def test_ranks_and_micro_batches_change_no_loss_though_each_has_a_count_of_its_own(self):
+        options = "balance_loss = 0.01"
+        one = self.run_job("one", processes=1, micro_batches=4, options=options)
+        two = self.run_job("two", processes=2, micro_batches=2, options=options)
+        for a, b in zip(one, two, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=2e-4 * a["loss"])
+            self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=2e-3 * a["grad_norm"])
+
+    def test_the_routers_bias_moves_by_its_step_against_the_load(self):
+        self.run_job("bias", steps=3, options="bias_update_rate = 0.125")
+        biases = [t for n, t in read(self.folder / "bias/model/model.safetensors").items() if "correction_bias" in n]
+        self.assertEqual(len(biases), 3)
+        for _, shape, data in biases:
+            values = struct.unpack(f"<{shape[0]}f", data)
+            self.assertTrue(any(values))
+            for value in values:
+                self.assertEqual(value * 8, round(value * 8))
+                self.assertLessEqual(abs(value), 3 * 0.125)
+
+    def test_the_warm_up_changes_the_indexers_and_nothing_else(self):
+        directory = self.folder / "published"
+        directory.mkdir()
+        self.run_job("first", steps=1)
+        for file in ("config.json", "model.safetensors"):
+            shutil.copy(self.folder / "first/model" / file, directory / file)
+        before = read(directory / "model.safetensors")
+        steps = self.run_job("warm", steps=12, options='indexer = "warmup"', model='path = "published"')
+        after = read(self.folder / "warm/model/model.safetensors")
+        changed = {n for n in before if before[n] != after[n]}
+        self.assertEqual(changed, {n for n in before if ".indexer." in n})
+        self.assertLess(steps[-1]["loss"], steps[0]["loss"])
+
+    def test_a_directory_of_fp8_weights_trains_and_is_written_in_bf16(self):
+        self.run_job("made", steps=1)
+        directory = self.folder / "fp8"
+        directory.mkdir()
+        config = json.loads((self.folder / "made/model/config.json").read_text())
+        config["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128],
+                                         "activation_scheme": "dynamic"}
+        (directory / "config.json").write_text(json.dumps(config))
+        tensors = {}
+        for name, (dtype, shape, data) in read(self.folder / "made/model/model.safetensors").items():
+            if not name.endswith("self_attn.o_proj.weight"):
+                tensors[name] = (dtype, shape, data)
+                continue
+            values = struct.unpack(f"<{shape[0] * shape[1]}f", data)
+            # Signs and powers of two are enough of E4M3: 0x38 is 1.
+            tensors[name] = ("F8_E4M3", shape, bytes(0x38 | (0x80 if v < 0 else 0) for v in values))
+            blocks = [(s + 127) // 128 for s in shape]
+            tensors[name + "_scale_inv"] = ("F32", blocks, struct.pack(f"<{blocks[0] * blocks[1]}f", *[0.02] * (blocks[0] * blocks[1])))
+        header, offset = {"__metadata__": {"format": "pt"}}, 0
+        for name, (dtype, shape, data) in sorted(tensors.items()):
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(data)]}
+            offset += len(data)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        (directory / "model.safetensors").write_bytes(
+            struct.pack("<Q", len(text)) + text + b"".join(tensors[n][2] for n in sorted(tensors)))
+        self.run_job("from_fp8", steps=1, model='path = "fp8"', extra='[checkpoint]\nexport_dtype = "bf16"')
+        out = read(self.folder / "from_fp8/model/model.safetensors")
+        self.assertEqual({dtype for dtype, _, _ in out.values()}, {"BF16"})
+        self.assertFalse(any(n.endswith("_scale_inv") for n in out))
+        self.assertNotIn("quantization_config", json.loads((self.folder / "from_fp8/model/config.json").read_text()))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+// config.json and [model.options] of DeepSeek models.
+#include "deepseek/config.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "deepseek/family.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf::deepseek {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json published() {
+  return json::parse(std::ifstream(std::string(LF_SOURCE_DIR) + "/configs/models/deepseek_v32/config.json"));
+}
+
+std::string refusal(const json& config) {
+  try {
+    parse_config(config.dump());
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_INVALID);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+TEST(DeepseekConfig, the_published_sizes_give_671_billion_parameters_and_the_module_beside_them) {
+  const DeepseekConfig config = parse_config(published().dump());
+  EXPECT_TRUE(config.unknown_keys.empty()) << config.unknown_keys.front();
+  double main = 0, module = 0;
+  for (const auto& spec : components::parameter_table(compose(config, true, {}))) {
+    double n = spec.tied_to ? 0 : 1;
+    for (const int64_t side : spec.shape) n *= static_cast<double>(side);
+    const bool of_module = spec.name.find("layers.61.") != std::string::npos;
+    if (spec.name.find("indexer") == std::string::npos) (of_module ? module : main) += n;
+  }
+  EXPECT_NEAR(main / 1e9, 671, 1);     // arXiv:2412.19437
+  EXPECT_NEAR(module / 1e9, 11.5, 1);  // 14 with its copies of table and head, which are tied here
+}
+
+TEST(DeepseekConfig, yarn_sets_frequencies_and_the_scale_of_scores) {
+  const auto decoder = compose(parse_config(published().dump()), true, {});
+  const double m = 0.1 * std::log(40.0) + 1;
+  EXPECT_NEAR(decoder.attention.scale, m * m / std::sqrt(192.0), 1e-12);
+  const auto plain = nn::plain_rotary(64, 10000).frequency;
+  EXPECT_FLOAT_EQ(decoder.rotary.frequency.front(), plain.front());
+  EXPECT_FLOAT_EQ(decoder.rotary.frequency.back(), plain.back() / 40);
+  EXPECT_EQ(decoder.rotary.amplitude, 1);
+}
+
+TEST(DeepseekConfig, what_would_change_the_maths_is_refused_by_name) {
+  const auto with = [](const char* key, const json& value) {
+    json config = published();
+    config[key] = value;
+    return refusal(config);
+  };
+  EXPECT_THAT(with("hidden_act", "gelu"), HasSubstr("hidden_act"));
+  EXPECT_THAT(with("scoring_func", "softmax"), HasSubstr("scoring_func"));
+  EXPECT_THAT(with("attention_bias", true), HasSubstr("attention_bias"));
+  EXPECT_THAT(with("n_group", 7), HasSubstr("n_group"));
+  EXPECT_THAT(with("num_experts_per_tok", 200), HasSubstr("num_experts_per_tok"));
+  EXPECT_THAT(with("q_lora_rank", nullptr), HasSubstr("q_lora_rank"));
+  EXPECT_THAT(with("num_nextn_predict_layers", 2), HasSubstr("num_nextn_predict_layers"));
+  EXPECT_THAT(with("model_type", "llama"), HasSubstr("model_type"));
+  EXPECT_THAT(with("rope_scaling", {{"type", "linear"}, {"factor", 2}}), HasSubstr("rope_scaling.type"));
+  EXPECT_THAT(with("quantization_config", {{"quant_method", "awq"}}), HasSubstr("quant_method"));
+  EXPECT_EQ(with("quantization_config", {{"quant_method", "fp8"},
+                                         {"fmt", "e4m3"},
+                                         {"activation_scheme", "dynamic"},
+                                         {"weight_block_size", {128, 128}}}),
+            "accepted");
+}
+
+TEST(DeepseekOptions, the_stages_say_what_is_trained) {
+  const DeepseekConfig config = parse_config(published().dump());
+  const auto trained = [&](const json& options) {
+    std::pair<int, int> counts;  // of the indexers, of the rest
+    for (const auto& spec : components::parameter_table(compose(config, true, parse_options(options, config))))
+      if (!spec.buffer) ++(spec.name.find("indexer") == std::string::npos ? counts.second : counts.first);
+    return counts;
+  };
+  const auto sparse = trained(json::object());
+  EXPECT_EQ(sparse.first, 62 * 5);
+  EXPECT_EQ(trained({{"indexer", "warmup"}}), std::pair(62 * 5, 0));
+  EXPECT_EQ(trained({{"indexer", "frozen"}}), std::pair(0, sparse.second));
+  EXPECT_EQ(trained({{"bias_update_rate", 0}}).second, sparse.second - 59);
+}
+
+TEST(DeepseekOptions, an_unknown_one_is_named_beside_those_there_are) {
+  const DeepseekConfig config = parse_config(published().dump());
+  try {
+    parse_options({{"indexr", "warmup"}}, config);
+    FAIL() << "accepted";
+  } catch (const sdk::Failure& failure) {
+    EXPECT_THAT(failure.what(), HasSubstr("model.options.indexr"));
+    EXPECT_THAT(failure.what(), HasSubstr("indexer_loss"));
+  }
+}
+
+}  // namespace
+}  // namespace lf::deepseek

@@ -46,8 +46,8 @@ def spread(values):
 
 def compare(case, dtype, arguments):
     common = [str(case), "--dtype", dtype, "--threads", str(arguments.threads)]
-    sides = [Side("lfrun", [str(arguments.server), *common, "--plugin-dir", str(arguments.plugins)]),
-             Side("transformers", [arguments.python, str(HERE / "peer_transformers.py"), *common])]
+    sides = [Side("lfrun", [str(arguments.server), *common, "--plugin-dir", str(arguments.plugins), "--family", arguments.family]),
+             Side(arguments.peer_name, [arguments.python, str(arguments.peer), *common])]
     first = [side.ask("step") for side in sides]
     times = [[], []]
     for _ in range(arguments.steps):
@@ -74,6 +74,7 @@ def main():
     parser.add_argument("--batches", nargs="+", default=["short", "ragged"])
     parser.add_argument("--dtypes", nargs="+", default=["fp32", "bf16"])
     arguments = parser.parse_args()
+    arguments.family, arguments.peer, arguments.peer_name = "qwen_vl", HERE / "peer_transformers.py", "transformers"
     unit = "CPU s" if arguments.threads == 1 else "s"
     with tempfile.TemporaryDirectory() as folder:
         cases = []

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "core/log.h"
 #include "weights/config_dtype.h"
@@ -15,6 +17,12 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kSlack = 1 << 20;         // for folders and rounding up to blocks
 constexpr int64_t kChunkElements = 4 << 20;  // converted at a time
+
+// diffusers opens its models, whose config.json names a class of its own, under another name than transformers.
+std::string weights_stem(const std::string& config) {
+  const nlohmann::json root = nlohmann::json::parse(config, nullptr, false);
+  return root.is_object() && root.contains("_class_name") ? "diffusion_pytorch_model" : "model";
+}
 
 std::vector<size_t> own_parameters(const std::vector<ParameterInfo>& table) {
   std::vector<size_t> own;
@@ -130,14 +138,16 @@ ModelExport ModelExport::from_scratch(FileSystem& files, Scratch request, const 
       }
     }
   }
+  const std::string stem = weights_stem(request.config);
   for (size_t k = 0; k < groups.size(); ++k) {
-    const std::string name = groups.size() == 1 ? "model.safetensors"
-                                                : fmt::format("model-{:05}-of-{:05}.safetensors", k + 1, groups.size());
+    const std::string name = groups.size() == 1
+                                 ? stem + ".safetensors"
+                                 : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, k + 1, groups.size());
     made.add_file(name, SafetensorsHeader::plan(std::move(groups[k]), {{"format", "pt"}}));
   }
   made.find_targets();
   made.texts_.emplace_back("config.json", config_with_dtype("config.json", request.config, request.dtype));
-  if (groups.size() > 1) made.texts_.emplace_back("model.safetensors.index.json", index_text(made.indexed()));
+  if (groups.size() > 1) made.texts_.emplace_back(stem + ".safetensors.index.json", index_text(made.indexed()));
   if (!request.tokenizer.empty()) made.copies_ = tokenizer_files(request.tokenizer);
   for (const CopiedFile& copy : made.copies_) made.total_bytes_ += copy.bytes;
   for (const auto& [name, text] : made.texts_) made.total_bytes_ += text.size();

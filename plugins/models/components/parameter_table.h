@@ -37,6 +37,7 @@ struct ParameterSpec {
   bool expert = false;
   bool buffer = false;   // saved, never trained
   double sign_step = 0;  // > 0: moves by so much against the sign of a count (lf_param.sign_step)
+  bool dead = false;     // never gets a gradient
   // Shares the values of that parameter of the same component.
   std::optional<uint32_t> tied_to;
 };

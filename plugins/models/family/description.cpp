@@ -43,6 +43,7 @@ Description::Table Description::describe(uint32_t component, const components::P
     if (!spec.decays) param.flags |= LF_PARAM_NO_DECAY;
     if (spec.expert) param.flags |= LF_PARAM_EXPERT;
     if (spec.buffer) param.flags |= LF_PARAM_BUFFER;
+    if (spec.dead) param.flags |= LF_PARAM_DEAD;
     param.sign_step = spec.sign_step;
     param.n_parts = static_cast<uint32_t>(spec.parts.size());
     param.join_axis = static_cast<int32_t>(spec.join_axis);

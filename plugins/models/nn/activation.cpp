@@ -26,6 +26,8 @@ at::Tensor plain_activate(const at::Tensor& h, Activation activation) {
       return at::gelu(h, "none");
     case Activation::kGeluTanh:
       return at::gelu(h, "tanh");
+    case Activation::kSilu:
+      return at::silu(h);
   }
   TORCH_CHECK(false, "unknown activation");
 }
@@ -45,12 +47,14 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& h, Activation 
       return at::gelu_backward(dy, h, "none");
     case Activation::kGeluTanh:
       return at::gelu_backward(dy, h, "tanh");
+    case Activation::kSilu:
+      return at::silu_backward(dy, h);
   }
   TORCH_CHECK(false, "unknown activation");
 }
 
 bool has_loop(const at::Tensor& h, Activation activation) {
-  return cpu::fits(h) && (activation == Activation::kGatedSilu || activation == Activation::kQuickGelu);
+  return cpu::fits(h) && activation != Activation::kGelu && activation != Activation::kSilu;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Pointwise non-linearities of feed-forward blocks, and the map that follows them.
 //   gated silu   silu(g) · u with [g, u] the two halves of the last axis   (arXiv:2002.05202)
 //   quick gelu   x · sigmoid(1.702 x)                                      (CLIP)
+//   silu         x · sigmoid(x)
 //   gelu         x Φ(x), exact;   gelu tanh: its tanh form                 (arXiv:1606.08415)
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace lf::nn {
 
-enum class Activation { kGatedSilu, kQuickGelu, kGelu, kGeluTanh };
+enum class Activation { kGatedSilu, kQuickGelu, kGelu, kGeluTanh, kSilu };
 
 // Width of what goes in, for `width` coming out.
 constexpr int64_t input_width(Activation activation, int64_t width) {

@@ -11,6 +11,8 @@ namespace {
 #include "nn/cpu/attention.inc.h"
 //
 #include "nn/cpu/sparse_attention.inc.h"
+//
+#include "nn/cpu/heads.inc.h"
 
 template <typename T>
 void norm_forward(const NormForward<T>& n, Range range) {
@@ -113,6 +115,32 @@ void quick_gelu_backward(const T* dy, const T* h, T* dh, T* value, Range range) 
   });
 }
 
+// tanh(z) = 2 sigmoid(2z) - 1, so that gelu tanh is x sigmoid(2z), z = sqrt(2 / pi) (x + 0.044715 x^3).
+constexpr float kGeluTanhSlope = 1.5957691216057308f, kGeluTanhCubic = 0.044715f;
+
+template <typename T>
+void gelu_tanh(const T* h, T* y, Range range) {
+  const T* from = h + range.begin;
+  T* to = y + range.begin;
+  for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
+    const V x = get(from + i);
+    put(to + i, x * sigmoid(x * (kGeluTanhSlope + kGeluTanhSlope * kGeluTanhCubic * x * x)));
+  });
+}
+
+template <typename T>
+void gelu_tanh_backward(const T* dy, const T* h, T* dh, T* value, Range range) {
+  const T *from = h + range.begin, *gradient = dy + range.begin;
+  T *to = dh + range.begin, *again = value + range.begin;
+  for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
+    const V x = get(from + i), square = x * x;
+    const V s = sigmoid(x * (kGeluTanhSlope + kGeluTanhSlope * kGeluTanhCubic * square));
+    const V slope = x * (kGeluTanhSlope + 3 * kGeluTanhSlope * kGeluTanhCubic * square);
+    put(to + i, get(gradient + i) * s * (1.0f + slope * (1.0f - s)));
+    put(again + i, x * s);
+  });
+}
+
 template <typename T>
 void add_rows(float* table, const int64_t* ids, const T* rows, int64_t n, int64_t columns, Range range) {
   for (int64_t row = 0; row < n; ++row) {
@@ -165,8 +193,10 @@ void cross_entropy(float* logits, const int64_t* targets, const float* weights, 
 
 template <typename T>
 constexpr KernelsOf<T> table_of() {
-  return {norm_forward<T>,        norm_backward<T>, gated_silu<T>,        gated_silu_backward<T>, quick_gelu<T>,
-          quick_gelu_backward<T>, add_rows<T>,      attention_forward<T>, attention_backward<T>};
+  return {norm_forward<T>,      norm_backward<T>,       gated_silu<T>,     gated_silu_backward<T>,
+          quick_gelu<T>,        quick_gelu_backward<T>, gelu_tanh<T>,      gelu_tanh_backward<T>,
+          add_rows<T>,          heads_forward<T>,       heads_backward<T>, attention_forward<T>,
+          attention_backward<T>};
 }
 
 constexpr Kernels kTable = {table_of<float>(), table_of<Bf16>(),    cross_entropy,   attention_scratch,

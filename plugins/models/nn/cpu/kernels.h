@@ -84,6 +84,24 @@ struct IndexGradients {
   float* keys;    // [rows of the segment, index_stride], added to
 };
 
+// Heads of rows, normed and rotated on their way to other rows: see heads.h of nn.
+template <typename T>
+struct HeadsProblem {
+  const T* x;  // [rows, x_stride]: heads * head_size columns
+  int64_t x_stride;
+  const int64_t* to;    // [rows]: row of y, cosine and sine; null: the same
+  const float* weight;  // [heads * head_size]; null: no norm
+  const float* cosine;  // [., head_size]; null: not rotated
+  const float* sine;
+  int64_t heads, head_size;
+  int64_t norm_heads;  // heads that share one norm: 1, or all
+  float eps;
+  T* y;  // [., y_stride]; backward: null
+  int64_t y_stride;
+  const T* dy;  // backward, as y
+  T* dx;        // as x
+};
+
 template <typename T>
 struct KernelsOf {
   void (*norm_forward)(const NormForward<T>&, Range);
@@ -95,8 +113,13 @@ struct KernelsOf {
   // Of `Range` elements.
   void (*quick_gelu)(const T* h, T* y, Range);
   void (*quick_gelu_backward)(const T* dy, const T* h, T* dh, T* value, Range);
+  void (*gelu_tanh)(const T* h, T* y, Range);
+  void (*gelu_tanh_backward)(const T* dy, const T* h, T* dh, T* value, Range);
   // table[ids[i]][c] += rows[i][c] for c in the range, in the order of i; negative ids are skipped.
   void (*add_rows)(float* table, const int64_t* ids, const T* rows, int64_t n, int64_t columns, Range);
+  void (*heads_forward)(const HeadsProblem<T>&, Range);
+  // Adds to dweight [heads * head_size]; null: not wanted.
+  void (*heads_backward)(const HeadsProblem<T>&, Range, float* dweight);
   void (*attention_forward)(const AttentionProblem<T>&, const AttentionTask&, float* scratch);
   // norm_gradients [2 head_size]: of the query's and the key's weight, set; null without norms.
   void (*attention_backward)(const AttentionProblem<T>&, const AttentionTask&, float* scratch, float* norm_gradients);

@@ -108,8 +108,10 @@ at::Tensor activate(const at::Tensor& h, Activation activation) {
         kernels_of<T>().gated_silu(in<T>(h), out<T>(y), width, {begin, end});
       });
     } else {
+      const auto& k = kernels_of<T>();
+      const auto loop = activation == Activation::kGeluTanh ? k.gelu_tanh : k.quick_gelu;
       for_ranges(rows * width, kGrainElements, [&](int64_t begin, int64_t end) {
-        kernels_of<T>().quick_gelu(in<T>(h), out<T>(y), {begin, end});
+        loop(in<T>(h), out<T>(y), {begin, end});
       });
     }
   });
@@ -128,12 +130,89 @@ ActivationBackward activate_backward(const at::Tensor& dy_given, const at::Tenso
                                             {begin, end});
       });
     } else {
+      const auto& k = kernels_of<T>();
+      const auto loop = activation == Activation::kGeluTanh ? k.gelu_tanh_backward : k.quick_gelu_backward;
       for_ranges(rows * width, kGrainElements, [&](int64_t begin, int64_t end) {
-        kernels_of<T>().quick_gelu_backward(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), {begin, end});
+        loop(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), {begin, end});
       });
     }
   });
   return back;
+}
+
+namespace {
+
+// Heads of kind `kind` (queries, keys, values) of a stream: their columns of the stream's rows and of the joint ones.
+template <typename T>
+HeadsProblem<T> heads_problem(const Stream& stream, size_t kind, const HeadsShape& shape, const PairRotary& rotary,
+                              const at::Tensor& weight) {
+  const auto column = static_cast<int64_t>(kind) * shape.width();
+  HeadsProblem<T> problem{};
+  problem.x = in<T>(stream.x) + column;
+  problem.x_stride = stream.x.size(1);
+  problem.to = in<int64_t>(stream.to);
+  problem.weight = in<float>(weight);
+  if (stream.rotated[kind]) {
+    problem.cosine = in<float>(rotary.cosine);
+    problem.sine = in<float>(rotary.sine);
+  }
+  problem.heads = shape.heads;
+  problem.head_size = shape.head_size;
+  problem.norm_heads = shape.norm_across ? shape.heads : 1;
+  problem.eps = static_cast<float>(stream.norms[kind].eps);
+  return problem;
+}
+
+// f32, for every head of a row.
+at::Tensor spread(const Norm& norm, const HeadsShape& shape) {
+  if (!norm.weight.defined()) return {};
+  const at::Tensor weight = norm.weight.value.to(at::kFloat);
+  return shape.norm_across ? weight.contiguous() : weight.repeat({shape.heads});
+}
+
+}  // namespace
+
+void join_heads(const Stream& stream, const HeadsShape& shape, const PairRotary& rotary, const at::Tensor& joint) {
+  const int64_t rows = stream.x.size(0);
+  for (size_t kind = 0; kind < stream.norms.size(); ++kind) {
+    const at::Tensor weight = spread(stream.norms[kind], shape);
+    by_type(stream.x, [&]<typename T>(T) {
+      auto problem = heads_problem<T>(stream, kind, shape, rotary, weight);
+      problem.y = out<T>(joint) + static_cast<int64_t>(kind) * shape.width();
+      problem.y_stride = joint.size(1);
+      for_ranges(rows, row_grain(shape.width()), [&](int64_t begin, int64_t end) {
+        kernels_of<T>().heads_forward(problem, {begin, end});
+      });
+    });
+  }
+}
+
+at::Tensor join_heads_backward(const at::Tensor& djoint, const Stream& stream, const HeadsShape& shape,
+                               const PairRotary& rotary) {
+  const at::Tensor dx = at::empty_like(stream.x);
+  const Parts parts = parts_of(stream.x.size(0));
+  for (size_t kind = 0; kind < stream.norms.size(); ++kind) {
+    const Norm& norm = stream.norms[kind];
+    const at::Tensor weight = spread(norm, shape);
+    const at::Tensor sums =
+        norm.trained() ? at::zeros({parts.count, shape.width()}, stream.x.options().dtype(at::kFloat)) : at::Tensor();
+    by_type(stream.x, [&]<typename T>(T) {
+      const auto column = static_cast<int64_t>(kind) * shape.width();
+      auto problem = heads_problem<T>(stream, kind, shape, rotary, weight);
+      problem.dy = in<T>(djoint) + column;
+      problem.y_stride = djoint.size(1);
+      problem.dx = out<T>(dx) + column;
+      for_tasks(parts.count, [&](int64_t part, int64_t) {
+        float* of_part = sums.defined() ? out<float>(sums) + part * shape.width() : nullptr;
+        kernels_of<T>().heads_backward(problem, {parts.begin(part), parts.begin(part + 1)}, of_part);
+      });
+    });
+    if (sums.defined()) {
+      const at::Tensor sum = sums.sum(0);
+      norm.weight.add_gradient(shape.norm_across ? sum : sum.view({shape.heads, shape.head_size}).sum(0));
+    }
+  }
+  return dx;
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include "nn/activation.h"
 #include "nn/attention.h"
+#include "nn/heads.h"
 #include "nn/norm.h"
 
 namespace lf::nn::cpu {
@@ -16,9 +17,15 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* stat
 at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
                               const Norm& norm, bool wants_input_gradient);
 
-// Gated silu and quick gelu.
+// Gated silu, quick gelu, gelu tanh.
 at::Tensor activate(const at::Tensor& h, Activation activation);
 ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
+
+// Writes the stream's rows of `joint`.
+void join_heads(const Stream& stream, const HeadsShape& shape, const PairRotary& rotary, const at::Tensor& joint);
+// Gradient of stream.x; adds the norms' gradients.
+at::Tensor join_heads_backward(const at::Tensor& djoint, const Stream& stream, const HeadsShape& shape,
+                               const PairRotary& rotary);
 
 // Rows of heads, each head's elements together; rows may be parts of wider rows. By group (QkvLayout), a key/value
 // head's queries, key and value lie together, and the three begin at the first of each.

@@ -1,0 +1,82 @@
+"""The peer: one training step of the diffusers class, driven over standard input as benchmarks/training_step's is.
+
+    peer_diffusers.py CASE_DIR --dtype fp32|bf16 --threads N
+
+Samples of different sizes go through the model one by one, gradients accumulating: diffusers has no packing, pads nothing
+within Flux, and uses the first picture's positions for a whole batch of Qwen-Image's.
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import sys
+import time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("case", type=pathlib.Path)
+parser.add_argument("--dtype", choices=["fp32", "bf16"], required=True)
+parser.add_argument("--threads", type=int, required=True)
+arguments = parser.parse_args()
+os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch  # noqa: E402  (the number of threads comes first)
+import diffusers  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+torch.set_num_threads(arguments.threads)
+
+
+def resident_bytes():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+base_bytes = resident_bytes()
+config = json.loads((arguments.case / "config.json").read_text())
+dtype = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
+model = getattr(diffusers, config["_class_name"]).from_config(config)
+model.load_state_dict(load_file(arguments.case / "model.safetensors"))
+model.to(dtype).train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, betas=(0.9, 0.95), fused=True)
+samples = {}
+for name, tensor in load_file(arguments.case / "batch/inputs.safetensors").items():
+    index, name = name.split(".", 1)
+    samples.setdefault(int(index), {})[name] = tensor
+
+
+def predict(b):
+    cast = lambda name: b[name].to(dtype)
+    if "img_ids" in b:
+        return model(hidden_states=cast("noisy_latents"), timestep=cast("timestep") / 1000, encoder_hidden_states=cast("context"),
+                     pooled_projections=cast("pooled"), img_ids=b["img_ids"], txt_ids=b["txt_ids"], guidance=cast("guidance"),
+                     return_dict=False)[0]
+    if "img_shapes" in b:
+        return model(hidden_states=cast("noisy_latents"), timestep=b["timestep"] / 1000, encoder_hidden_states=cast("context"),
+                     img_shapes=[[tuple(r) for r in b["img_shapes"].tolist()]], return_dict=False)[0]
+    return model(hidden_states=torch.cat([cast("noisy_latents"), cast("y")], 1), timestep=b["timestep"],
+                 encoder_hidden_states=cast("context"), return_dict=False)[0]
+
+
+def step():
+    optimizer.zero_grad(set_to_none=True)
+    total = 0.0
+    for b in samples.values():
+        loss = ((predict(b).float() - b["target"]) ** 2).mean() * b["weight"][0] / len(samples)
+        loss.backward()
+        total += loss.item()
+    optimizer.step()
+    return total
+
+
+for line in sys.stdin:
+    command = line.strip()
+    if command == "step":
+        wall, cpu = time.perf_counter(), time.process_time()
+        loss = step()
+        answer = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu, "loss": loss}
+    elif command == "memory":
+        answer = {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "base_bytes": base_bytes}
+    else:
+        break
+    print(json.dumps(answer), flush=True)

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Latents of pictures by a fixed invertible transform, and hashed text embeddings, for the diffusion quick starts.
+
+    pictures_to_latents.py data/gimp/train.jsonl data/gimp_latents [--limit 512] [--side 128] [--text-columns 64]
+    pictures_to_latents.py --back data/gimp_latents/0000.safetensors picture.png
+
+What is made is described in README.md. Runs with the same arguments write the same bytes.
+"""
+import argparse
+import hashlib
+import json
+import pathlib
+import struct
+
+import numpy as np
+from PIL import Image
+
+from messages import line, pairs
+
+BLOCK, PACK = 4, 2  # pixels of a block; latents that the model packs into one row
+WORDS = 32
+
+
+def cosines():
+    k, n = np.arange(BLOCK)[:, None], np.arange(BLOCK)[None]
+    matrix = np.cos(np.pi * (2 * n + 1) * k / (2 * BLOCK)) * np.sqrt(2 / BLOCK)
+    matrix[0] /= np.sqrt(2)
+    return matrix
+
+
+def latents_of(picture):
+    """[height, width, 3] in [-1, 1], sides in multiples of a block -> [48, height / 4, width / 4]."""
+    h, w, _ = picture.shape
+    blocks = picture.reshape(h // BLOCK, BLOCK, w // BLOCK, BLOCK, 3)
+    return np.einsum("ky,lx,hywxc->cklhw", cosines(), cosines(), blocks).reshape(-1, h // BLOCK, w // BLOCK)
+
+
+def picture_of(latents):
+    _, h, w = latents.shape
+    blocks = latents.reshape(3, BLOCK, BLOCK, h, w)
+    return np.einsum("ky,lx,cklhw->hywxc", cosines(), cosines(), blocks).reshape(h * BLOCK, w * BLOCK, 3)
+
+
+def read_picture(path, side):
+    """The picture, at most side x side pixels in area, its proportions kept, sides in multiples of a packed row's."""
+    with Image.open(path) as image:
+        image = image.convert("RGBA")
+        flat = Image.new("RGBA", image.size, "white")
+        flat.alpha_composite(image)
+        scale = min(1.0, side / np.sqrt(image.width * image.height))
+        unit = BLOCK * PACK
+        size = [max(unit, round(s * scale / unit) * unit) for s in image.size]
+        return np.asarray(flat.convert("RGB").resize(size, Image.BICUBIC), np.float64) / 127.5 - 1
+
+
+def text_rows(text, columns):
+    """[words, columns]: each word the sum of its letter triples' vectors, of length sqrt(columns)."""
+    rows = []
+    for word in text.lower().split()[:WORDS] or [""]:
+        total = np.zeros(columns)
+        for i in range(len(word) + 1):
+            digest = hashlib.sha256(f"^{word}$"[i:i + 3].encode()).digest()
+            total += np.random.Generator(np.random.PCG64(int.from_bytes(digest[:8], "little"))).standard_normal(columns)
+        rows.append(total * np.sqrt(columns) / max(np.linalg.norm(total), 1e-9))
+    return np.stack(rows)
+
+
+def write(path, tensors, metadata=None):
+    header, at = {"__metadata__": metadata or {}}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.size * 4]}
+        at += tensor.size * 4
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text +
+                                   b"".join(np.ascontiguousarray(t, "<f4").tobytes() for t in tensors.values()))
+
+
+def read_latents(path):
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + size])["latents"]
+    begin, end = entry["data_offsets"]
+    return np.frombuffer(data[8 + size + begin:8 + size + end], "<f4").reshape(entry["shape"]).astype(np.float64)
+
+
+def make(args):
+    args.out.mkdir(parents=True, exist_ok=True)
+    samples, seen = [], set()
+    for name, text, media in pairs(args.source):
+        for path in media:
+            if path in seen or not path.exists() or len(samples) == args.limit:
+                continue
+            seen.add(path)
+            samples.append((f"{name}/{path.name}", f"{text} {path.stem.replace('-', ' ')}", latents_of(read_picture(path, args.side))))
+    flat = np.concatenate([latents.reshape(latents.shape[0], -1) for _, _, latents in samples], 1)
+    deviation = np.maximum(flat.std(1), 1e-3)
+    (args.out / "transform.json").write_text(json.dumps({"what": "orthonormal 4 x 4 cosine blocks of RGB in [-1, 1]",
+                                                         "deviation": deviation.tolist()}, indent=1) + "\n")
+    with open(args.out / "train.jsonl", "w") as out:
+        for i, (name, text, latents) in enumerate(samples):
+            rows = text_rows(text, args.text_columns)
+            write(args.out / f"{i:04}.safetensors", {"latents": latents / deviation[:, None, None], "context": rows,
+                                                     "pooled": text_rows(text, args.pooled_columns).mean(0)})
+            out.write(line(name, text, f"{i:04}.safetensors"))
+    empty = {"context": text_rows("", args.text_columns), "pooled": text_rows("", args.pooled_columns).mean(0)}
+    write(args.out / "empty_text.safetensors", empty)
+    print(f"{len(samples)} samples in {args.out / 'train.jsonl'}")
+
+
+def back(file, picture):
+    deviation = np.array(json.loads((pathlib.Path(file).parent / "transform.json").read_text())["deviation"])
+    pixels = picture_of(read_latents(file) * deviation[:, None, None])
+    Image.fromarray(np.clip(np.rint((pixels + 1) * 127.5), 0, 255).astype(np.uint8)).save(picture)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--back", action="store_true", help="source is a file of latents, out the picture to write")
+    parser.add_argument("--limit", type=int, default=512)
+    parser.add_argument("--side", type=int, default=128)
+    parser.add_argument("--text-columns", type=int, default=64)
+    parser.add_argument("--pooled-columns", type=int, default=64)
+    arguments = parser.parse_args()
+    if arguments.back:
+        back(arguments.source, arguments.out)
+    else:
+        make(arguments)

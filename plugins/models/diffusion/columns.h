@@ -15,7 +15,8 @@
 //   target        f32 [T, out columns]
 //   share         f32 [T]                of a row's squared errors in its sample's mean; 0: it does not count
 //   weight        f32 [S]                of a sample's mean in the loss
-//   place.prediction   i64 [T, out columns]   see lf_model_api.collate; of samples made of tensors only
+//   place.prediction   i64 [T, out columns]   flat place of each value in the reference (lfrun parity); of samples made
+//   of tensors only
 #pragma once
 
 #include <span>

@@ -148,10 +148,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
 
   if (const std::optional<Command> own = command_with_own_options(first)) {  // theirs to read, and to refuse
     line.command = *own;
-    Taken(values, first).only({});
+    Taken(values, first).only({"json"});
     line.words = po::collect_unrecognized(parsed.options, po::include_positional);
     line.words.erase(std::find(line.words.begin(), line.words.end(), first));
-    if (values["help"].as<bool>()) line.words.push_back("--help");
+    for (const char* shared : {"help", "json"})
+      if (values[shared].as<bool>()) line.words.push_back(std::string("--") + shared);
     return line;
   }
   require_known(parsed);

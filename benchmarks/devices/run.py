@@ -22,7 +22,8 @@ def run(build, job, device, processes, steps, output):
     """Rows of metrics.jsonl, and CPU seconds a step beyond those of a run of one step."""
     def train(n, to):
         words = ["--set", f"job.output={to}", "--set", f"job.steps={n}", "--set", "device.op_fallback=warn",
-                 "--set", "checkpoint.every_steps=0", "--set", "checkpoint.export_model=false"]
+                 "--set", "schedule.warmup_steps=0", "--set", "checkpoint.every_steps=0",
+                 "--set", "checkpoint.export_model=false"]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([build / "bin/lfrun", "--plugin-dir", build / "plugins", job, "-n", str(processes), *words],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -27,6 +27,8 @@ at::Tensor reference_activation(const at::Tensor& h, Activation activation) {
       return at::gelu(h);
     case Activation::kGeluTanh:
       return at::gelu(h, "tanh");
+    case Activation::kSilu:
+      return at::silu(h);
   }
   throw std::logic_error("unknown activation");
 }
@@ -102,7 +104,7 @@ TEST(NormLinear, equals_its_formula_also_with_rows_folded) {
 
 TEST(ActivateLinear, equals_its_formula) {
   for (const auto activation :
-       {Activation::kGatedSilu, Activation::kQuickGelu, Activation::kGelu, Activation::kGeluTanh})
+       {Activation::kGatedSilu, Activation::kQuickGelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu})
     for (const int64_t rows : kRows)
       check_all({{random({rows, input_width(activation, 36)}, 1, 2), random({rows, 12}, 2)},
                  {random({12, 36}, 3, 0.2), random({12}, 4)},

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <simdjson.h>
 
 #include "data/conversation.h"
 
@@ -63,6 +64,8 @@ std::string MediaRoot::resolve(std::string path, std::string_view field) const {
 std::string local_path(std::string path, std::string_view field) {
   if (path.starts_with("file://")) path = decode_percent(std::string_view(path).substr(7));
   if (path.empty()) throw FieldError(std::string(field), "empty path");
+  // Of JSON it is UTF-8; %xx may have made it otherwise.
+  if (!simdjson::validate_utf8(path)) throw FieldError(std::string(field), "a path that is not valid UTF-8");
   if (path.find('\0') != path.npos) throw FieldError(std::string(field), "a NUL in the path");
   if (path.starts_with("data:"))
     throw FieldError(std::string(field), "data inside the line is not supported; store it as a file");

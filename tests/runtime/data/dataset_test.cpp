@@ -240,6 +240,8 @@ TEST_F(DatasetTest, every_bad_sample_is_named_by_line_field_and_reason) {
       {"a file address elsewhere", with_image(R"("file:///etc/passwd")"), "lies outside"},
       {"a sibling with the same beginning", with_image("\"" + scratch_.folder().string() + "2/a.png\""),
        "lies outside"},
+      {"a file address that decodes to no UTF-8", with_image(R"("file:///x%d0y.png")"),
+       "image: a path that is not valid UTF-8"},
       {"a web address", with_image(R"("https://example.org/a.png")"), "is not a local file; download it first"},
       {"inline data", with_image(R"("data:image/png;base64,AAAA")"), "data inside the line is not supported"},
       {"a NUL in a path", with_image(R"("a\u0000.png")"), "image: a NUL in the path"},

@@ -374,7 +374,7 @@ void run_case(Table& table, const Settings& settings, const JobConfig& config, c
     compare_trajectory(table, name, bench, batch, *expected, meta.at("cases").at(name).at("adamw"));
 }
 
-// The model plugin whose manifest names the model_type, unless --family did.
+// What --family says, else the only model plugin there is.
 std::string family_for(const Settings& settings, const std::vector<std::filesystem::path>& plugin_dirs) {
   if (!settings.family.empty()) return settings.family;
   std::vector<std::string> families;

@@ -374,15 +374,30 @@ void run_case(Table& table, const Settings& settings, const JobConfig& config, c
     compare_trajectory(table, name, bench, batch, *expected, meta.at("cases").at(name).at("adamw"));
 }
 
-// What --family says, else the only model plugin there is.
-std::string family_for(const Settings& settings, const std::vector<std::filesystem::path>& plugin_dirs) {
+// What --family says, else the one installed family that takes the folder's config.json.
+std::string family_for(const Settings& settings, JobConfig config) {
   if (!settings.family.empty()) return settings.family;
-  std::vector<std::string> families;
-  for (const Candidate& candidate : list_plugins(plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD}))
-    if (candidate.manifest && !candidate.refusal && candidate.manifest->kind == PluginKind::kModel)
-      families.push_back(candidate.manifest->id);
-  if (families.size() == 1) return families.front();
-  fail(Exit::kUsage, "lfrun parity: {} model plugins are installed; say which by --family ID", families.size());
+  SessionOptions options;
+  options.open_device = options.open_policy = false;
+  options.model_config = text_of(settings.directory / settings.config);
+  std::vector<std::string> takers;
+  std::string refusals;
+  for (const Candidate& candidate : list_plugins(config.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD})) {
+    if (!candidate.manifest || candidate.refusal || candidate.manifest->kind != PluginKind::kModel) continue;
+    config.model.family = candidate.manifest->id;
+    try {
+      const Session described(config, options);
+      takers.push_back(config.model.family);
+    } catch (const Error& error) {
+      refusals += fmt::format("\n  {}: {}", config.model.family, error.what());
+    }
+  }
+  if (takers.size() == 1) return takers.front();
+  if (takers.empty())
+    fail(Exit::kConfig, "lfrun parity: no installed family takes {}; install one that does{}",
+         (settings.directory / settings.config).string(), refusals);
+  fail(Exit::kUsage, "lfrun parity: {} families take this config ({}); say which by --family ID", takers.size(),
+       fmt::join(takers, ", "));
 }
 
 }  // namespace
@@ -396,10 +411,10 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
          std::filesystem::exists(settings.directory, error) ? "a file" : "nothing there");
   JobConfig config;
   config.plugin_dirs = plugin_dirs;
-  config.model.family = family_for(settings, plugin_dirs);
   config.model.path = settings.directory;
   config.device.name = settings.device;
   config.precision.compute = settings.dtype;
+  config.model.family = family_for(settings, config);
   json meta;
   if (std::filesystem::exists(settings.directory / "meta.json"))
     meta = python_json(text_of(settings.directory / "meta.json"));

@@ -35,7 +35,8 @@ class Parity(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
 
     def agree(self, directory, family, *options):
-        result = lfrun("parity", directory, "--family", family, "--out", self.folder / "out", *options)
+        chosen = ["--family", family] if family else []  # else parity finds the one that takes the config
+        result = lfrun("parity", directory, *chosen, "--out", self.folder / "out", *options)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("AdamW steps", result.stdout)
 
@@ -46,6 +47,12 @@ class Parity(unittest.TestCase):
             for config in ("config.json", "config_hub.json"):
                 with self.subTest(family=family.name, config=config):
                     self.agree(family, "qwen_vl", "--config", config)
+
+    def test_the_family_that_takes_the_config_is_found_among_all_that_are_installed(self):
+        for name in ("qwen3_vl_moe-tiny", "internvl3-tiny", "deepseek_v3-tiny", "flux-tiny"):
+            with self.subTest(name):
+                self.agree(REFERENCES / name, None)
+        self.assertEqual(lfrun("parity", self.folder, "--out", self.folder / "out").returncode, 66)
 
     def test_outputs_losses_gradients_and_trajectories_of_all_internvl_cases_agree(self):
         families = sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir())

@@ -14,7 +14,12 @@ set(CMAKE_BUILD_WITH_INSTALL_RPATH ON) # otherwise CMake pads paths with ":", an
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1") # assertions stay on: they are cheap here, and silence is not
+# Assertions stay on: they are cheap here, and silence is not.
+if(LF_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1")
+else()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+endif()
 
 add_compile_options(-Wall -Wextra)
 if(LF_WARNINGS_AS_ERRORS)

@@ -8,7 +8,7 @@
 namespace lf {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kManifestFormat = 1;
 constexpr std::string_view kBefore = ",\n \"xxh3_128_of_all_above\": \"", kAfter = "\"\n}\n";
 constexpr size_t kHashDigits = 32;
 
@@ -22,7 +22,7 @@ std::string manifest_text(const CheckpointManifest& manifest) {
     entry["xxh3_128"] = file.hash;
     if (!file.tensors.empty()) entry["tensors"] = file.tensors;
   }
-  const nlohmann::json tree = {{"files", std::move(files)}, {"format", kFormat}, {"step", manifest.step}};
+  const nlohmann::json tree = {{"files", std::move(files)}, {"format", kManifestFormat}, {"step", manifest.step}};
   std::string text = tree.dump(1);
   text.resize(text.size() - 2);  // "\n}"
   const std::string hash = hash_hex(text);
@@ -40,9 +40,9 @@ CheckpointManifest parse_manifest(const std::string& place, const std::string& t
   CheckpointManifest manifest;
   try {
     const nlohmann::json tree = nlohmann::json::parse(text);
-    if (const int format = tree.at("format").get<int>(); format != kFormat)
-      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kFormat,
-           format);
+    if (const int format = tree.at("format").get<int>(); format != kManifestFormat)
+      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place,
+           kManifestFormat, format);
     tree.at("step").get_to(manifest.step);
     for (const auto& [name, entry] : tree.at("files").items()) {
       // The checksum tells damage, not intent: a name must not lead to files elsewhere.

@@ -7,7 +7,7 @@
 namespace lf {
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kStateFormat = 2;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::string trainer_state_text(const TrainerState& state) {
   data["long_samples"] = state.position.long_samples;
   data["cut_samples"] = state.position.cut_samples;
   nlohmann::json tree;
-  tree["format"] = kFormat;
+  tree["format"] = kStateFormat;
   tree["step"] = state.step;
   tree["updates"] = state.updates;
   tree["skipped_in_a_row"] = state.skipped_in_a_row;
@@ -33,8 +33,8 @@ TrainerState parse_trainer_state(const std::string& place, const std::string& te
   TrainerState state;
   try {
     const nlohmann::json tree = nlohmann::json::parse(text);
-    if (const int format = tree.at("format").get<int>(); format != kFormat)
-      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kFormat,
+    if (const int format = tree.at("format").get<int>(); format != kStateFormat)
+      fail(Exit::kBadData, "{}: expected format {}, got {}; resume with the lfrun that wrote it", place, kStateFormat,
            format);
     tree.at("step").get_to(state.step);
     tree.at("updates").get_to(state.updates);

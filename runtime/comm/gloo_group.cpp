@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11, "read gloo_shim/gloo/context.h");
 static_assert(sizeof(c10d::ProcessGroupGloo) == 488 && sizeof(c10d::ProcessGroupGloo::Options) == 176);
 
-constexpr milliseconds kLook{10};         // between two looks at peers while a collective runs
+constexpr milliseconds kPeerLook{10};     // between two looks at peers while a collective runs
 constexpr milliseconds kConnect{20'000};  // once all addresses are known; a peer that died then leaves its pair waiting
 constexpr milliseconds kSettle{2'000};    // for an operation to end once its sockets are closed
 
@@ -250,7 +250,7 @@ class GlooGroup final : public Group {
       fail(Exit::kUnavailable, "group {}: {}: {}", name_, what, death_);
     }
     const auto deadline = Clock::now() + membership_->config().timeout;
-    while (!signal.wait_for(kLook)) {
+    while (!signal.wait_for(kPeerLook)) {
       look_around(what, &signal);
       if (const std::string gone = gone_peer(); !gone.empty() && !signal.is_set()) die_of(gone, what, &signal);
       if (Clock::now() > deadline) {
@@ -391,7 +391,7 @@ std::unique_ptr<Group> form_gloo_group(const std::string& name, std::shared_ptr<
     }
   }).detach();
 
-  while (formed.wait_for(kLook) != std::future_status::ready) {
+  while (formed.wait_for(kPeerLook) != std::future_status::ready) {
     look_around(name, *membership);
     if (Clock::now() > deadline) fail_to_form(name, *membership, "a rank's connection timed out");
   }

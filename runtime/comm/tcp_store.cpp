@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook{50};  // between two looks at the deadline and at who asks to stop
-constexpr int kLibTorchLogsNothing = 4;         // one more than FATAL: what goes wrong is said by our errors
+constexpr std::chrono::milliseconds kServerLook{50};  // between two looks at the deadline and at who asks to stop
+constexpr int kLibTorchLogsNothing = 4;               // one more than FATAL: what goes wrong is said by our errors
 
 struct Resolved {
   sockaddr_storage address{};
@@ -110,13 +110,13 @@ class Patience {
   const StopRequested& stop_requested_;
 };
 
-// One attempt, of at most kLook. Empty: somebody listens there.
+// One attempt, of at most kServerLook. Empty: somebody listens there.
 std::string try_to_connect(const Resolved& at) {
   const Descriptor descriptor(socket(at.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) == 0) return "";
   if (errno != EINPROGRESS) return std::strerror(errno);
   pollfd waiting{descriptor.get(), POLLOUT, 0};
-  if (poll(&waiting, 1, static_cast<int>(kLook.count())) <= 0) return "no answer";
+  if (poll(&waiting, 1, static_cast<int>(kServerLook.count())) <= 0) return "no answer";
   int code = 0;
   socklen_t size = sizeof code;
   getsockopt(descriptor.get(), SOL_SOCKET, SO_ERROR, &code, &size);
@@ -127,7 +127,7 @@ std::string try_to_connect(const Resolved& at) {
 void await_listener(const Resolved& at, const Patience& patience) {
   for (std::string seen = try_to_connect(at); !seen.empty(); seen = try_to_connect(at)) {
     patience.look(seen);
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kServerLook);
   }
 }
 
@@ -196,7 +196,7 @@ std::shared_ptr<KeyValueStore> open_tcp_store(const TcpStoreAddress& address, st
       promise.set_exception(std::current_exception());
     }
   }).detach();
-  while (opened.wait_for(kLook) != std::future_status::ready) patience.look("nothing there answers as a store");
+  while (opened.wait_for(kServerLook) != std::future_status::ready) patience.look("nothing there answers as a store");
   try {
     return std::make_shared<TcpStore>(opened.get());
   } catch (const c10::Error& error) {

@@ -7,6 +7,7 @@
 
 #include "components/binding.h"
 #include "nn/embedding.h"
+#include "nn/precision.h"
 
 namespace lf::components {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 constexpr double kLatentNormEps =
     1e-6;                         // of q_a_layernorm, kv_a_layernorm and the indexer's, whatever rms_norm_eps says
 constexpr int64_t kNoNextId = 0;  // what the module looks up after a sequence's last row, which learns nothing
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // row i -> row i + 1 of the same segment; `last` in each segment's last row.
 at::Tensor shifted(const at::Tensor& rows, const nn::Segments& segments, int64_t last) {
@@ -279,7 +278,7 @@ nn::Tensors LatentDecoderStage::run(const Unit& unit, int64_t number, const Late
   if (number == 0) {
     const at::Tensor hidden = nn::embed(batch.ids, unit.table, {}, {}, c.padding_id);
     return {hidden, at::Tensor(),
-            at::zeros({static_cast<int64_t>(batch.segments.count()), 2}, hidden.options().dtype(wide(hidden)))};
+            at::zeros({static_cast<int64_t>(batch.segments.count()), 2}, hidden.options().dtype(nn::wide(hidden)))};
   }
   Flow flow{in[0], in[1], in[2]};
   if (number <= c.layers) {

@@ -4,13 +4,12 @@
 
 #include "nn/cpu/ops.h"
 #include "nn/matmul.h"
+#include "nn/precision.h"
 
 namespace lf::nn {
 namespace {
 
 constexpr double kQuickGeluSlope = 1.702;
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 at::Tensor plain_activate(const at::Tensor& h, Activation activation) {
   switch (activation) {

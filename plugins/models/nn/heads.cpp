@@ -5,11 +5,10 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
+#include "nn/precision.h"
 
 namespace lf::nn {
 namespace {
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 at::Tensor swapped(const at::Tensor& x) { return x.unflatten(-1, {-1, 2}).flip(-1).flatten(-2); }
 

@@ -6,11 +6,10 @@
 
 #include "nn/cpu/ops.h"
 #include "nn/matmul.h"
+#include "nn/precision.h"
 
 namespace lf::nn {
 namespace {
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 at::Tensor vector(const at::Tensor& rows, int64_t of, int64_t place, int64_t width) {
   return rows[of].narrow(0, place * width, width);

@@ -3,11 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
+#include "nn/precision.h"
 
 namespace lf::nn {
 namespace {
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // The part of y = x̂ w + b that is x̂.
 at::Tensor centred(const at::Tensor& x, const NormStatistics& statistics) {

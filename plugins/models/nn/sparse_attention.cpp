@@ -8,13 +8,12 @@
 
 #include "nn/cpu/ops.h"
 #include "nn/cpu/sparse_ops.h"
+#include "nn/precision.h"
 
 namespace lf::nn {
 namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // [n, n], kNever for later rows.
 at::Tensor index_scores(const at::Tensor& query, const at::Tensor& key, const at::Tensor& weight,

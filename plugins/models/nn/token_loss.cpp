@@ -6,11 +6,10 @@
 
 #include "nn/cpu/ops.h"
 #include "nn/matmul.h"
+#include "nn/precision.h"
 
 namespace lf::nn {
 namespace {
-
-at::ScalarType wide(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 // Losses of a chunk [m]; with a scale, logits become their gradient times it.
 at::Tensor plain_cross_entropy(at::Tensor logits, const at::Tensor& targets, const at::Tensor& weights,

@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "host_facts.h"
+#include "lf/plugin_sdk/answer.hpp"
 
 LF_PLUGIN_MANIFEST(
     R"({"abi":"0.1","kind":"device","id":"cpu","version":"0.1.0","interfaces":["lf.device/1"],"torch":"none"})");
@@ -35,14 +36,6 @@ void copy_text(char (&to)[kSize], const std::string& text) {
   const size_t n = std::min(text.size(), kSize - 1);
   std::memcpy(to, text.data(), n);
   to[n] = '\0';
-}
-
-// The caller may know less of the struct than we do: no more than its size is written, which stays as it is.
-template <typename T>
-void give(T* out, const T& value) {
-  const lf_hdr head = result(out).h;
-  std::memcpy(out, &value, std::min<size_t>(head.size, sizeof value));
-  out->h = head;
 }
 
 void require_bytes(const void* memory, uint64_t bytes) {
@@ -83,7 +76,7 @@ int32_t info(lf_device device, lf_device_info* out, lf_err* err) {
     info.max_streams = UINT32_MAX;
     info.alignment = lf::cpu::kAlignment;
     // Peaks stay 0: nobody states them for this machine.
-    give(out, info);
+    lf::sdk::answer(&result(out), info);
   });
 }
 
@@ -117,7 +110,7 @@ int32_t memory_free(lf_device device, void* memory, lf_err* err) {
 }
 
 int32_t memory_stats(lf_device device, lf_memory_stats* out, lf_err* err) {
-  return guard(err, [&] { give(out, object<Device>(device).stats()); });
+  return guard(err, [&] { lf::sdk::answer(&result(out), object<Device>(device).stats()); });
 }
 
 int32_t copy(lf_device, void* to, lf_device, const void* from, uint64_t bytes, lf_stream, lf_err* err) {

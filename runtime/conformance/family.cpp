@@ -1,5 +1,6 @@
 #include "conformance/family.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -35,6 +36,10 @@ int64_t elements(const lf_param& param) {
   return n;
 }
 
+uint64_t FamilyCase::id_of(const std::string& json) const {
+  return static_cast<uint64_t>(std::find(samples.begin(), samples.end(), json) - samples.begin());
+}
+
 double norm(const std::vector<float>& values) {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) * value;
@@ -52,6 +57,8 @@ FamilyCase read_case(const KitOptions& options) {
                             {"path", nullptr},
                             {"tokenizer", nullptr}};
   if (std::filesystem::exists(folder / "tokenizer")) request["tokenizer"] = (folder / "tokenizer").string();
+  if (std::filesystem::exists(folder / "options.json"))
+    request["options"]["options"] = nlohmann::json::parse(read_text(folder / "options.json"));
   result.create_json = request.dump();
   const std::string lines = read_text(folder / "samples.jsonl");
   for (size_t at = 0; at < lines.size();) {
@@ -143,7 +150,7 @@ Parameter& Family::owner(Parameter& parameter) {
 }
 
 Family::Features Family::features(const std::string& json, int64_t max_rows) {
-  const lf_sample sample = sample_of(json, 0, max_rows);
+  const lf_sample sample = sample_of(json, the_case.id_of(json), max_rows);
   Features result{.atoms = std::vector<uint32_t>(components.size(), 0), .numbers = {}};
   std::string bytes;
   ask<&Api::features>(model, &sample, result.atoms.data(), sdk::string_sink(bytes)).must_succeed();
@@ -166,15 +173,18 @@ Columns Family::collate(const std::vector<std::string>& jsons, int64_t max_rows)
   std::vector<const lf_sample*> pointers;
   samples.reserve(jsons.size());
   for (const std::string& json : jsons) {
-    samples.push_back(sample_of(json, samples.size(), max_rows));
+    samples.push_back(sample_of(json, the_case.id_of(json), max_rows));
     pointers.push_back(&samples.back());
   }
   Columns columns;
   columns.samples = static_cast<uint32_t>(jsons.size());
   columns.atoms.assign(components.size(), 0);
+  columns.totals.assign(components.back().n_features, 0);
   for (const std::string& json : jsons) {
     const Features own = features(json, max_rows);
     for (size_t c = 0; c < components.size(); ++c) columns.atoms[c] += own.atoms[c];
+    const std::vector<double>& last = own.numbers.back();
+    for (size_t k = 0; k < last.size(); ++k) columns.totals[k % columns.totals.size()] += last[k];
   }
   columns.tensors.assign(kMost, sdk::with_header<lf_named_tensor>());
   for (lf_named_tensor& column : columns.tensors) column.tensor = sdk::with_header<lf_tensor>();
@@ -298,7 +308,7 @@ void Family::zero_gradients() {
   events.clear();
 }
 
-StepSums Family::run(const Columns& columns, double loss_scale) {
+StepSums Family::run(const Columns& columns, double loss_scale, const Columns* step_columns) {
   const lf_tensor absent = sdk::with_header<lf_tensor>();
   std::vector<lf_tensor> held;  // the plugin's outputs, released at the end whatever happens
   struct Releaser {
@@ -319,6 +329,9 @@ StepSums Family::run(const Columns& columns, double loss_scale) {
   batch.n_columns = static_cast<uint32_t>(columns.tensors.size());
   batch.n_samples = columns.samples;
   batch.loss_scale = loss_scale;
+  const std::vector<double>& totals = (step_columns != nullptr ? *step_columns : columns).totals;
+  batch.totals = totals.data();
+  batch.n_totals = totals.size();
 
   std::vector<lf_tensor> edge_values(edges.size(), absent), edge_gradients(edges.size(), absent);
   std::vector<std::vector<lf_tensor>> borders(stages_.size() + 1), border_gradients(stages_.size() + 1);

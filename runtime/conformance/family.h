@@ -16,8 +16,9 @@ using Api = lf_model_api;
 
 // The case folder of the kit's options. Skips the case where none was given.
 struct FamilyCase {
-  std::string create_json;           // for lf_model_api.create
-  std::vector<std::string> samples;  // canonical JSON, one each
+  std::string create_json;                   // for lf_model_api.create
+  std::vector<std::string> samples;          // canonical JSON, one each
+  uint64_t id_of(const std::string&) const;  // the sample's place among them, in whatever order they are asked for
 };
 FamilyCase read_case(const KitOptions& options);
 
@@ -53,11 +54,17 @@ struct StepSums {
 class Columns {
  public:
   Columns() = default;
-  Columns(Columns&& other) noexcept { std::swap(tensors, other.tensors), std::swap(atoms, other.atoms); }
+  Columns(Columns&& other) noexcept {
+    std::swap(tensors, other.tensors);
+    std::swap(atoms, other.atoms);
+    std::swap(totals, other.totals);
+    std::swap(samples, other.samples);
+  }
   Columns& operator=(Columns&&) = delete;
   ~Columns();
   std::vector<lf_named_tensor> tensors;
   std::vector<uint32_t> atoms;  // by component
+  std::vector<double> totals;   // of the last component's features
   uint32_t samples = 0;
 };
 
@@ -88,8 +95,9 @@ class Family {
 
   void build(const StageOptions& options = {});  // stages, values drawn as the description says, gradients of zero
   void zero_gradients();
-  // Forward, and backward where loss_scale is not 0.
-  StepSums run(const Columns& columns, double loss_scale);
+  // Forward, and backward where loss_scale is not 0. `step`: what lf_batch.totals are of, where the step has more
+  // micro-batches than this one.
+  StepSums run(const Columns& columns, double loss_scale, const Columns* step = nullptr);
 
   Bench& bench;
   const Api* api = nullptr;

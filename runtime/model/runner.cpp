@@ -159,8 +159,8 @@ lf_tensor brought_over(const Device& device, lf_tensor tensor) {
 
 }  // namespace
 
-// A pass that failed on a device of its own may have failed because of it: a lost one answers nothing any more, and
-// what LibTorch makes of a missing operator or a full memory is an exception of the plugin's.
+// A pass that failed on a device of its own may have failed because of it: a lost one answers nothing any more, and the
+// plugin's codes tell a full memory and a missing operator from a fault of its own, which is a bug wherever it runs.
 void Runner::fail_pass(const char* what, const std::string& component, const lf_err& err) const {
   const std::string text =
       fmt::format("model plugin {}: {} of {}: {}", model_.plugin_id(), what, component, err.message);
@@ -171,7 +171,7 @@ void Runner::fail_pass(const char* what, const std::string& component, const lf_
   } catch (const Error& lost) {
     fail(lost.exit(), "{} ({})", lost.what(), text);
   }
-  const bool of_device = err.code == LF_E_EXCEPTION || err.code == LF_E_NOMEM_DEVICE || err.code == LF_E_DEVICE_LOST;
+  const bool of_device = err.code == LF_E_NOMEM_DEVICE || err.code == LF_E_DEVICE_LOST || err.code == LF_E_UNSUPPORTED;
   fail(of_device ? Exit::kUnavailable : Exit::kBug, "device {}: {}", device_.id(), text);
 }
 

@@ -84,6 +84,7 @@ const Fault kFaults[] = {
     {"model_ignores_max_rows", "max_rows_cuts_a_sample", "features with max_rows"},
     {"model_one_name_twice", "file_names_round_trip", "two parts are saved as embed.weight"},
     {"model_shape_apart", "file_names_round_trip", "parameter head.bias: its parts cover 256 of 255"},
+    {"model_param_whole", "descriptions_write_no_more_than_an_older_host", "bytes written at most, as h.size says"},
     {"model_any_index", "wrong_indices_are_refused", "param: expected a refusal, got success"},
     {"model_samples_leak", "samples_packed_equal_samples_one_by_one", "loss_"},
     {"model_no_drop", "required_functions_are_there", "expected lf_model_api.drop, got null"},

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from tiny_job import Lfrun
+from tiny_job import Lfrun, deepseek_tokenizer
 
 build = pathlib.Path(sys.argv.pop(1))
 lfrun = Lfrun(build)
@@ -23,34 +23,13 @@ def read(file):
             for name, e in header.items() if name != "__metadata__"}
 
 
-def small_tokenizer():
-    """Bytes and the family's own tokens."""
-    letters = [b for b in range(33, 127)] + [b for b in range(161, 173)] + [b for b in range(174, 256)]
-    table, extra = {b: chr(b) for b in letters}, 0
-    for b in range(256):
-        if b not in table:
-            table[b] = chr(256 + extra)
-            extra += 1
-    vocab = {table[b]: b + 3 for b in range(256)}
-    names = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"]
-    added = [(i, n) for i, n in enumerate(names)] + [(259, "<｜User｜>"), (260, "<｜Assistant｜>"), (261, "</think>")]
-    return {"version": "1.0", "truncation": None, "padding": None, "normalizer": None,
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-            "post_processor": None,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-            "added_tokens": [{"id": i, "content": n, "single_word": False, "lstrip": False, "rstrip": False,
-                              "normalized": False, "special": i < 3} for i, n in added],
-            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
-
-
 class Deepseek(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
         (self.folder / "tokenizer").mkdir()
-        (self.folder / "tokenizer/tokenizer.json").write_text(json.dumps(small_tokenizer()))
+        (self.folder / "tokenizer/tokenizer.json").write_text(json.dumps(deepseek_tokenizer()))
         with (self.folder / "train.jsonl").open("w") as lines:
             for i in range(24):
                 lines.write(json.dumps({"text": f"{i}: " + "the same words again and again. " * (1 + i % 4)}) + "\n")

@@ -42,6 +42,27 @@ def write_tokenizer(folder):
                   "vocab": {letter: byte for byte, letter in enumerate(byte_letters())}, "merges": []}}))
 
 
+def deepseek_tokenizer():
+    """tokenizer.json of bytes and DeepSeek's own tokens: 262 ids."""
+    letters = [b for b in range(33, 127)] + [b for b in range(161, 173)] + [b for b in range(174, 256)]
+    table, extra = {b: chr(b) for b in letters}, 0
+    for b in range(256):
+        if b not in table:
+            table[b] = chr(256 + extra)
+            extra += 1
+    vocab = {table[b]: b + 3 for b in range(256)}
+    names = ["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜▁pad▁｜>"]
+    added = [(i, n) for i, n in enumerate(names)] + [(259, "<｜User｜>"), (260, "<｜Assistant｜>"), (261, "</think>")]
+    return {"version": "1.0", "truncation": None, "padding": None, "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+            "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "added_tokens": [{"id": i, "content": n, "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False, "special": i < 3} for i, n in added],
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+
+
 def write_png(path, width, height, seed):
     draw = random.Random(seed)
     rows = b"".join(b"\0" + bytes(draw.randrange(256) for _ in range(3 * width)) for _ in range(height))

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "lf/plugin_sdk/answer.hpp"
 #include "lf/plugin_sdk/plugin.hpp"
 
 LF_PLUGIN_MANIFEST(
@@ -84,14 +85,6 @@ Device& of(lf_device device) {
   return *reinterpret_cast<Device*>(device);
 }
 
-// The caller may know less of the struct than we do: no more than its size is written, which stays as it is.
-template <typename T>
-void give(T* out, const T& made) {
-  const lf_hdr head = out->h;
-  std::memcpy(out, &made, std::min<size_t>(head.size, sizeof made));
-  out->h = head;
-}
-
 int32_t probe(uint32_t* count, lf_sink, lf_err*) {
   *count = 1;  // a vendor's plugin says in the sink why it found none
   return LF_OK;
@@ -122,7 +115,7 @@ int32_t info(lf_device device, lf_device_info* out, lf_err* err) {
     std::strcpy(made.torch_device, "cpu");
     made.max_streams = 1;
     made.alignment = kAlignment;
-    give(out, made);
+    lf::sdk::answer(out, made);
   });
 }
 
@@ -143,7 +136,7 @@ int32_t memory_free(lf_device device, void* memory, lf_err* err) {
 }
 
 int32_t memory_stats(lf_device device, lf_memory_stats* out, lf_err* err) {
-  return guard(err, [&] { give(out, of(device).stats()); });
+  return guard(err, [&] { lf::sdk::answer(out, of(device).stats()); });
 }
 
 void require(const void* memory, uint64_t bytes) {

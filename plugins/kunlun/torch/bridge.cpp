@@ -17,7 +17,7 @@ std::optional<Bridge>& slot() {
 void check(int32_t code, const lf_err& err) {
   if (code == LF_OK) return;
   if (code == LF_E_NOMEM_DEVICE) TORCH_CHECK_WITH(OutOfMemoryError, false, err.message);
-  TORCH_CHECK(false, err.message);
+  throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, static_cast<int32_t>(err.native), err.message);
 }
 
 template <typename Call>

@@ -4,12 +4,14 @@
 #include <memory>
 #include <utility>
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "family/description.h"
 #include "family/stage.h"
 #include "lf/plugin_api/model.h"
+#include "lf/plugin_sdk/answer.hpp"
 
 struct lf_model_s {
   lf_model_s(const lf_host* lent, std::unique_ptr<lf::family::Model> made)
@@ -23,6 +25,22 @@ struct lf_model_s {
 
 namespace lf::family {
 namespace {
+
+// What LibTorch throws because of the device gets the codes that say so; all else is a fault of the model's.
+template <typename Body>
+int32_t guard_pass(lf_err* err, Body&& body) noexcept {
+  return sdk::guard(err, [&] {
+    try {
+      body();
+    } catch (const c10::OutOfMemoryError& error) {
+      throw sdk::Failure(LF_E_NOMEM_DEVICE, error.what_without_backtrace());
+    } catch (const c10::NotImplementedError& error) {
+      throw sdk::Failure(LF_E_UNSUPPORTED, error.what_without_backtrace());
+    } catch (const c10::AcceleratorError& error) {
+      throw sdk::Failure(LF_E_DEVICE_LOST, error.what_without_backtrace());
+    }
+  });
+}
 
 // Fills up to cap, counts all.
 template <typename T>
@@ -49,11 +67,11 @@ int32_t boundary(lf_model model, uint32_t component, uint32_t before_unit, lf_po
 }
 
 int32_t param(lf_model model, uint32_t component, uint32_t index, lf_param* out, lf_err* err) {
-  return sdk::guard(err, [&] { *out = model->description.param(component, index); });
+  return sdk::guard(err, [&] { sdk::answer(out, model->description.param(component, index)); });
 }
 
 int32_t part(lf_model model, uint32_t component, uint32_t index, uint32_t part, lf_part* out, lf_err* err) {
-  return sdk::guard(err, [&] { *out = model->description.part(component, index, part); });
+  return sdk::guard(err, [&] { sdk::answer(out, model->description.part(component, index, part)); });
 }
 
 int32_t feature_names(lf_model model, uint32_t component, lf_sink names, lf_err* err) {
@@ -83,7 +101,7 @@ int32_t cost(lf_model model, uint32_t component, uint32_t unit, const double* at
     const ModelSpec& spec = model->family->spec();
     if (component >= spec.components.size() || unit >= spec.components[component].units)
       throw sdk::Failure(LF_E_INVALID, fmt::format("cost: component {} has no unit {}", component, unit));
-    *out = model->family->cost(component, unit, {atoms, n * spec.components[component].features.size()});
+    sdk::answer(out, model->family->cost(component, unit, {atoms, n * spec.components[component].features.size()}));
   });
 }
 
@@ -95,7 +113,7 @@ int32_t collate(lf_model model, const lf_sample* const* samples, uint32_t n, lf_
 Stage& stage_of(lf_stage stage) { return *reinterpret_cast<Stage*>(stage); }
 
 int32_t stage_new(lf_model model, const lf_stage_config* config, lf_stage* out, lf_err* err) {
-  return sdk::guard(err, [&] {
+  return guard_pass(err, [&] {
     *out = reinterpret_cast<lf_stage>(
         std::make_unique<Stage>(*model->family, model->state, model->host, *config).release());
   });
@@ -106,17 +124,17 @@ int32_t stage_free(lf_stage stage, lf_err* err) {
 }
 
 int32_t bind(lf_stage stage, uint32_t unit, const lf_tensor* values, const lf_tensor* grads, uint32_t n, lf_err* err) {
-  return sdk::guard(err, [&] { stage_of(stage).bind(unit, {values, n}, {grads, n}); });
+  return guard_pass(err, [&] { stage_of(stage).bind(unit, {values, n}, {grads, n}); });
 }
 
 int32_t forward(lf_stage stage, const lf_batch* batch, const lf_tensor* in, uint32_t n_in, lf_tensor* out,
                 uint32_t n_out, lf_step_out* step_out, lf_stream stream, lf_err* err) {
-  return sdk::guard(err, [&] { stage_of(stage).forward(*batch, {in, n_in}, {out, n_out}, step_out, stream); });
+  return guard_pass(err, [&] { stage_of(stage).forward(*batch, {in, n_in}, {out, n_out}, step_out, stream); });
 }
 
 int32_t backward(lf_stage stage, uint64_t micro_batch, int32_t what, const lf_tensor* gout, uint32_t n_gout,
                  lf_tensor* gin, uint32_t n_gin, double loss_scale, lf_stream stream, lf_err* err) {
-  return sdk::guard(err, [&] {
+  return guard_pass(err, [&] {
     stage_of(stage).backward(micro_batch, what, {gout, n_gout}, {gin, n_gin}, loss_scale, stream);
   });
 }

@@ -52,6 +52,7 @@ static int32_t wrong_param(lf_model model, uint32_t component, uint32_t index, l
   if (wrong("any_index") && index >= kParams) index = 0;
   const int32_t code = param(model, component, index, out, err);
   if (wrong("shape_apart") && index == kBias) out->shape[0] = kBytes - 1;
+  if (wrong("param_whole")) out->sign_step = 0; /* whatever the host knows of it */
   return code;
 }
 

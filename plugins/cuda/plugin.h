@@ -71,4 +71,16 @@ inline cudaStream_t native(const Plugin& plugin, lf_stream stream) {
   return stream == nullptr ? nullptr : plugin.streams.find(stream).native();
 }
 
+// What the tables of hardware/ need to know of this plugin.
+struct Entries {
+  using Device = cuda::Device;
+  using Event = cuda::Event;
+  static Plugin& plugin() { return cuda::plugin(); }
+  template <typename Body>
+  static int32_t entry(lf_err* err, Body&& body) noexcept {
+    return cuda::entry(err, std::forward<Body>(body));
+  }
+  static cudaStream_t native(lf_stream stream) { return cuda::native(plugin(), stream); }
+};
+
 }  // namespace lf::cuda

@@ -24,6 +24,11 @@ class Plugin {
   std::shared_ptr<const Runtime> runtime();
   const Bkcl& bkcl();
   TorchPart& torch() { return torch_; }
+  // LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE=1: on a stream of their own. Users of the vendor's library keep them on the
+  // stream of compute, since they may hold each other up.
+  bool collectives_beside_compute() const {
+    return environment_("LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE").value_or("") == "1";
+  }
   void log(int32_t level, const std::string& text) const;
 
   void close(lf_device handle);  // with all that was made on it
@@ -71,5 +76,17 @@ int32_t entry(lf_err* err, Body&& body) noexcept {
 inline XpuStream native(const Plugin& plugin, lf_stream stream) {
   return stream == nullptr ? nullptr : plugin.streams.find(stream).native();
 }
+
+// What the tables of hardware/ need to know of this plugin.
+struct Entries {
+  using Device = kunlun::Device;
+  using Event = kunlun::Event;
+  static Plugin& plugin() { return kunlun::plugin(); }
+  template <typename Body>
+  static int32_t entry(lf_err* err, Body&& body) noexcept {
+    return kunlun::entry(err, std::forward<Body>(body));
+  }
+  static XpuStream native(lf_stream stream) { return kunlun::native(plugin(), stream); }
+};
 
 }  // namespace lf::kunlun

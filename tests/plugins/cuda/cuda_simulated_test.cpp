@@ -3,6 +3,7 @@
 #include <cmath>
 #include <thread>
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "plugins/kunlun/opened.h"
@@ -115,12 +116,23 @@ TEST(CudaDevice, events_order_streams_and_time_them) {
   });
 }
 
-TEST(CudaDevice, any_priority_is_taken_and_clamped) {
+// The runtime counts the other way, from 0 to its range's -5, and takes nothing else.
+TEST(CudaDevice, any_priority_is_taken_and_clamped_to_the_runtimes_range) {
   alone({}, [](Opened& plugin) {
     const lf_device device = plugin.open();
-    for (const int32_t priority : {-100, 0, 3, 100}) {
+    void* const runtime =
+        dlopen((std::string(LF_BUILD_DIR) + "/simulators/cuda/lib/libcudart.so").c_str(), RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(runtime, nullptr) << dlerror();
+    auto* const priority_of = reinterpret_cast<int (*)(void*, int*)>(dlsym(runtime, "cudaStreamGetPriority"));
+    ASSERT_NE(priority_of, nullptr);
+    for (const auto& [asked, given] : {std::pair{-100, 0}, {0, 0}, {3, -3}, {100, -5}}) {
       lf_stream stream = nullptr;
-      plugin.ok(plugin.device().stream_new(device, priority, &stream, &plugin.err));
+      void* native = nullptr;
+      plugin.ok(plugin.device().stream_new(device, asked, &stream, &plugin.err));
+      plugin.ok(plugin.device().stream_native(stream, &native, &plugin.err));
+      int priority = 1;
+      EXPECT_EQ(priority_of(native, &priority), 0);
+      EXPECT_EQ(priority, given) << "asked for " << asked;
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -65,6 +66,7 @@ int physical(int ordinal) {
 struct Streams {
   std::mutex mutex;
   std::set<std::pair<int, XPUStream>> all;
+  std::map<XPUStream, int> priorities;
 };
 Streams& streams() {
   static auto* const list = new Streams;
@@ -237,7 +239,18 @@ LF_SIM_CUDA cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsig
     xpu_current_device(&device);
     const std::lock_guard lock(streams().mutex);
     if (code == 0) streams().all.emplace(device, made);
+    if (code == 0) streams().priorities[made] = priority;
     return code;
+  });
+}
+
+LF_SIM_CUDA cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  return entry("cudaStreamGetPriority", [&] {
+    const std::lock_guard lock(streams().mutex);
+    const auto known = streams().priorities.find(stream);
+    if (known == streams().priorities.end()) return -XPUERR_CLOSED;
+    *priority = known->second;
+    return 0;
   });
 }
 

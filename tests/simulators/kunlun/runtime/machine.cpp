@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 namespace lf::sim {
@@ -20,6 +21,14 @@ std::set<std::string> words(const char* text) {
   return found;
 }
 
+// RANK is how launchers tell the processes of one job apart.
+const char* script_of_this_rank() {
+  const char* wanted = std::getenv("LF_SIM_XPU_FAIL_RANK");
+  const char* own = std::getenv("RANK");
+  if (wanted != nullptr && *wanted != '\0' && (own == nullptr || std::string_view(wanted) != own)) return nullptr;
+  return std::getenv("LF_SIM_XPU_FAIL");
+}
+
 }  // namespace
 
 Machine& Machine::get() {
@@ -31,7 +40,7 @@ Machine::Machine()
     : model_(number("LF_SIM_XPU_MODEL", 300)),
       seconds_per_byte_(0),
       quirks_(words(std::getenv("LF_SIM_XPU_QUIRKS"))),
-      faults_(std::getenv("LF_SIM_XPU_FAIL")) {
+      faults_(script_of_this_rank()) {
   const int count = static_cast<int>(number("LF_SIM_XPU_COUNT", 2));
   for (int id = 0; id < count; ++id)
     cards_.push_back(

@@ -3,7 +3,7 @@
 //   LF_SIM_XPU_COUNT=2         cards in the machine          LF_SIM_XPU_MEM=4294967296   bytes of main memory of a card
 //   LF_SIM_XPU_MODEL=300       300: KL3, 3: KL2              LF_SIM_XPU_L3=67108864      bytes of L3 of a card
 //   LF_SIM_XPU_MBPS=0          asynchronous copies take bytes / (MBPS * 1e6) seconds; 0: as fast as memcpy
-//   LF_SIM_XPU_FAIL=...        see fault_script.h
+//   LF_SIM_XPU_FAIL=...        see fault_script.h         LF_SIM_XPU_FAIL_RANK=1       only where RANK is that
 //   LF_SIM_XPU_QUIRKS=a,b      device_list_writes_nothing | attr_ignores_device | positive_codes | first_id_64
 //   XPU_VISIBLE_DEVICES=1,0    the vendor's own mask; empty: none
 #pragma once

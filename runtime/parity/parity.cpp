@@ -31,13 +31,14 @@ using nlohmann::json;
 
 struct Settings {
   std::filesystem::path directory, out;
-  std::string config = "config.json", dtype = "fp32", family, device = "cpu";
+  std::string config = "config.json", dtype = "fp32", family, device = "cpu", op_fallback = "error";
   std::vector<std::string> cases;
   bool bf16() const { return dtype == "bf16"; }
 };
 
 constexpr std::string_view kUsage =
-    "usage: lfrun parity DIR [CASE...] [--dtype fp32|bf16] [--config FILE] [--family ID] [--device ID] [--out DIR]";
+    "usage: lfrun parity DIR [CASE...] [--dtype fp32|bf16] [--config FILE] [--family ID] [--device ID] "
+    "[--op-fallback error|warn] [--out DIR]";
 
 // Nothing where only help was wanted.
 std::optional<Settings> parse(std::span<const std::string> arguments) {
@@ -46,7 +47,7 @@ std::optional<Settings> parse(std::span<const std::string> arguments) {
   known.add_options()("dir", options::value(&settings.directory))("case", options::value(&settings.cases))(
       "dtype", options::value(&settings.dtype))("config", options::value(&settings.config))(
       "family", options::value(&settings.family))("device", options::value(&settings.device))(
-      "out", options::value(&settings.out));
+      "op-fallback", options::value(&settings.op_fallback))("out", options::value(&settings.out));
   options::positional_options_description positional;
   positional.add("dir", 1).add("case", -1);
   try {
@@ -67,6 +68,8 @@ std::optional<Settings> parse(std::span<const std::string> arguments) {
   }
   if (settings.dtype != "fp32" && settings.dtype != "bf16")
     fail(Exit::kUsage, "lfrun parity: --dtype is fp32 or bf16, got {}", settings.dtype);
+  if (settings.op_fallback != "error" && settings.op_fallback != "warn")
+    fail(Exit::kUsage, "lfrun parity: --op-fallback is error or warn, got {}", settings.op_fallback);
   return settings;
 }
 
@@ -413,6 +416,7 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
   config.plugin_dirs = plugin_dirs;
   config.model.path = settings.directory;
   config.device.name = settings.device;
+  config.device.op_fallback = settings.op_fallback;
   config.precision.compute = settings.dtype;
   config.model.family = family_for(settings, config);
   json meta;

@@ -8,7 +8,8 @@
 
 namespace lf {
 
-// Arguments: DIR [CASE...] [--dtype fp32|bf16] [--config FILE] [--family ID] [--device ID] [--out DIR]
+// Arguments: DIR [CASE...] [--dtype fp32|bf16] [--config FILE] [--family ID] [--device ID] [--op-fallback error|warn]
+//            [--out DIR]
 //
 // For every case (all by default) loads DIR/config.json and DIR/model.safetensors, runs inputs.safetensors forward and
 // backward, writes actual.safetensors under --out DIR/<case> (default: beside the inputs), and, where there is an

@@ -15,8 +15,8 @@ JointRows joint_rows(const DiffusionBatch& batch) {
     for (int64_t i = batch.image_starts[s]; i < batch.image_starts[s + 1]; ++i) image.push_back(row++);
     joint.segments.starts.push_back(row);
   }
-  joint.text = at::tensor(text, at::kLong);
-  joint.image = at::tensor(image, at::kLong);
+  joint.text = at::tensor(text, at::kLong).to(batch.latents.device());
+  joint.image = at::tensor(image, at::kLong).to(batch.latents.device());
   return joint;
 }
 

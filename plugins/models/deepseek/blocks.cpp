@@ -53,13 +53,16 @@ std::vector<at::Tensor> outputs_of(const LatentDecoderConfig& config, const Late
 class DecoderBlocks : public family::Blocks {
  public:
   DecoderBlocks(const LatentDecoderConfig& config, const family::BlocksRequest& request)
-      : config_(config), stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
+      : config_(config),
+        device_(request.device),
+        stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
 
   void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
 
   family::Opened open(const lf_batch& batch, const std::vector<nn::Recompute>& recompute) const override {
     auto made = std::make_shared<LatentDecoderBatch>(components::latent_decoder_batch(
-        config_, family::needed(batch, "input_ids", at::kLong, 1), family::needed(batch, "targets", at::kLong, 1),
+        config_, family::moved(family::needed(batch, "input_ids", at::kLong, 1), device_),
+        family::moved(family::needed(batch, "targets", at::kLong, 1), device_),
         {family::values(family::needed(batch, "segment_starts", at::kLong, 1))}));
     made->outputs = (batch.flags & LF_BATCH_OUTPUTS) != 0;
     const lf_batch* given = &batch;
@@ -83,6 +86,7 @@ class DecoderBlocks : public family::Blocks {
 
  private:
   LatentDecoderConfig config_;
+  at::Device device_;
   components::LatentDecoderStage stage_;
 };
 

@@ -34,21 +34,24 @@ Wanted wanted_of(const std::vector<int64_t>& ranges, const components::Diffusion
 }
 
 std::shared_ptr<components::DiffusionBatch> diffusion_batch(const DiffusionConfig& config, const lf_batch& given,
-                                                            at::ScalarType type) {
+                                                            at::ScalarType type, at::Device device) {
   using family::column;
   using family::needed;
   using family::values;
+  const auto floats = [&](const char* name, int64_t ndim) {
+    return family::moved(needed(given, name, at::kFloat, ndim), device);
+  };
   auto batch = std::make_shared<components::DiffusionBatch>();
   const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
-  batch->latents = needed(given, "latents", at::kFloat, 2).to(type);
-  batch->text = needed(given, "text", at::kFloat, 2).to(type);
-  if (config.pooled_columns > 0) batch->pooled = needed(given, "pooled", at::kFloat, 2).to(type);
-  if (config.guidance) batch->guidance = needed(given, "guidance", at::kFloat, 1);
-  batch->time = needed(given, "time", at::kFloat, 1);
+  batch->latents = floats("latents", 2).to(type);
+  batch->text = floats("text", 2).to(type);
+  if (config.pooled_columns > 0) batch->pooled = floats("pooled", 2).to(type);
+  if (config.guidance) batch->guidance = floats("guidance", 1);
+  batch->time = floats("time", 1);
   batch->text_starts = values(needed(given, "text_starts", at::kLong, 1));
   batch->image_starts = values(needed(given, "image_starts", at::kLong, 1));
-  batch->positions = needed(given, "positions", at::kLong, 2);
-  batch->key_bias = column(given, "key_bias", at::kFloat, 1);
+  batch->positions = family::moved(needed(given, "positions", at::kLong, 2), device);
+  batch->key_bias = family::moved(column(given, "key_bias", at::kFloat, 1), device);
   const std::vector<int64_t> runs = values(needed(given, "runs", at::kLong, 2));
   for (size_t i = 0; i + 1 < runs.size(); i += 2) {
     batch->image_runs.starts.push_back(batch->image_runs.rows() + runs[i]);
@@ -58,12 +61,12 @@ std::shared_ptr<components::DiffusionBatch> diffusion_batch(const DiffusionConfi
   batch->text_runs.starts = batch->text_starts;
   batch->text_runs.of.assign(time_starts.begin(), time_starts.end() - 1);
   const Wanted wanted = wanted_of(values(needed(given, "wanted", at::kLong, 2)), *batch);
-  if (!wanted.all) batch->wanted = at::tensor(wanted.rows, at::kLong);
+  if (!wanted.all) batch->wanted = at::tensor(wanted.rows, at::kLong).to(device);
   batch->wanted_runs = wanted.runs;
   batch->wanted_starts = wanted.starts;
-  batch->target = needed(given, "target", at::kFloat, 2).to(wide);
-  batch->error_share = needed(given, "share", at::kFloat, 1).to(wide);
-  const at::Tensor weight = needed(given, "weight", at::kFloat, 1).to(wide);
+  batch->target = floats("target", 2).to(wide);
+  batch->error_share = floats("share", 1).to(wide);
+  const at::Tensor weight = floats("weight", 1).to(wide);
   batch->weight = batch->error_share.clone();
   for (int64_t s = 0; s < batch->samples(); ++s)
     batch->weight.slice(0, wanted.starts[static_cast<size_t>(s)], wanted.starts[static_cast<size_t>(s) + 1])
@@ -76,13 +79,13 @@ std::shared_ptr<components::DiffusionBatch> diffusion_batch(const DiffusionConfi
 template <typename Stage>
 class TransformerBlocks final : public family::Blocks {
  public:
-  TransformerBlocks(DiffusionConfig config, Stage stage, at::ScalarType type)
-      : config_(std::move(config)), stage_(std::move(stage)), type_(type) {}
+  TransformerBlocks(DiffusionConfig config, Stage stage, const family::BlocksRequest& request)
+      : config_(std::move(config)), stage_(std::move(stage)), type_(request.dtype), device_(request.device) {}
 
   void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
 
   family::Opened open(const lf_batch& given, const std::vector<nn::Recompute>& recompute) const override {
-    std::shared_ptr<components::DiffusionBatch> batch = diffusion_batch(config_, given, type_);
+    std::shared_ptr<components::DiffusionBatch> batch = diffusion_batch(config_, given, type_, device_);
     const auto result = batch->result;
     const auto weight = static_cast<double>(batch->samples());
     return {stage_.steps(std::move(batch), recompute), [result, weight] {
@@ -98,6 +101,7 @@ class TransformerBlocks final : public family::Blocks {
   const DiffusionConfig config_;
   Stage stage_;
   const at::ScalarType type_;
+  const at::Device device_;
 };
 
 }  // namespace
@@ -199,7 +203,7 @@ family::ModelSpec model_spec(const DiffusionConfig& config) {
 
 std::unique_ptr<family::Blocks> make_blocks(const DiffusionConfig& config, const family::BlocksRequest& request) {
   const auto made = [&]<typename Stage>(Stage stage) -> std::unique_ptr<family::Blocks> {
-    return std::make_unique<TransformerBlocks<Stage>>(config, std::move(stage), request.dtype);
+    return std::make_unique<TransformerBlocks<Stage>>(config, std::move(stage), request);
   };
   if (config.architecture == Architecture::kWan)
     return made(components::CrossAttentionStage(cross_attention(config), request.first_unit, request.n_units));

@@ -52,7 +52,8 @@ at::Tensor join_heads(const std::vector<Stream>& streams, const HeadsShape& shap
         columns.push_back(composed_heads(stream.x.narrow(1, k * width, width), stream.norms[static_cast<size_t>(k)],
                                          stream.rotated[static_cast<size_t>(k)], shape, rotary, stream.to));
       parts.push_back(at::cat(columns, 1));
-      places.push_back(stream.to.defined() ? stream.to : at::arange(stream.x.size(0), at::kLong));
+      places.push_back(stream.to.defined() ? stream.to
+                                           : at::arange(stream.x.size(0), stream.x.options().dtype(at::kLong)));
     }
     return join_rows(parts, places);
   }

@@ -202,12 +202,13 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
 
 // Strictly where the job is to run on it; a check may be made where the device is not. The core is told of "auto"'s
 // choice as of any other setting.
-void choose_device_of(Job& job, const PluginSet& plugins, bool training, Problems& problems, Request& request) {
+void choose_device_of(Job& job, const PluginSet& plugins, bool training, int workers, Problems& problems,
+                      Request& request) {
   std::string& name = job.resolved.config.device.name;
   if (job.resolved.broken.contains("device.name") || name.empty()) return;
   try {
     if (training || name == kAnyDevice) {
-      const DeviceChoice choice = choose_device(plugins, name);
+      const DeviceChoice choice = choose_device(plugins, name, training ? workers : 1);
       request.device_reason = choice.reason;
       if (name == choice.id) return;
       name = choice.id;
@@ -245,7 +246,8 @@ int run_job(const CommandLine& line, const Environment& environment) {
     std::optional<PluginSet> plugins;
     std::vector<fs::path> loaded_together = {core_path(executable_path())};
     if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); })) {
-      choose_device_of(job, *plugins, training, problems, request);
+      const int workers = place ? place->local_world_size : job.resolved.config.launch.processes;
+      choose_device_of(job, *plugins, training, workers, problems, request);
       for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
         loaded_together.push_back(plugins->find(kind, id).path);
       });

@@ -208,6 +208,8 @@ class Watch {
     }
     if (const auto rank = first_to_die()) {
       tell_death(*rank);
+      for (size_t other = 0; other < workers_.size(); ++other)
+        if (other != *rank && workers_[other].died() && !killed_by_us(workers_[other])) tell_death_after(other);
       return workers_[*rank].exit_code();
     }
     for (const Worker& worker : workers_)
@@ -215,11 +217,13 @@ class Watch {
     return 0;
   }
 
+  bool killed_by_us(const Worker& worker) const { return settle_until_ && worker.ended >= *settle_until_; }
+
   // Where several died, peers that only noticed (69) and those that we killed after the settling come last.
   std::optional<size_t> first_to_die() const {
     std::optional<size_t> first;
     const auto merit = [&](const Worker& worker) {
-      if (settle_until_ && worker.ended >= *settle_until_) return 0;
+      if (killed_by_us(worker)) return 0;
       return worker.exit_code() == kPeerGone ? 1 : 2;
     };
     for (size_t rank = 0; rank < workers_.size(); ++rank) {
@@ -240,14 +244,29 @@ class Watch {
     constexpr size_t kLines = 20;
     const Worker& worker = workers_[rank];
     const bool by_signal = WIFSIGNALED(worker.status);
-    std::string how = by_signal ? fmt::format("was killed by {}", signal_name(WTERMSIG(worker.status)))
-                                : fmt::format("ended with exit code {}", WEXITSTATUS(worker.status));
-    if (by_signal && WTERMSIG(worker.status) == SIGKILL) how += " (if nobody did that: was the host out of memory?)";
+    const std::string how = how_it_ended(worker);
     plan_.tell(fmt::format("rank {} of {} (process {}) {}; the job stops", rank, workers_.size(), worker.pid, how));
     failed(fmt::format("failed: rank {} of {} {}", rank, workers_.size(), how), rank > 0);
     const int number = static_cast<int>(rank);
     // What rank 0 had to say is on the terminal already, unless a signal cut it short.
     if (rank > 0 || by_signal) show(log_file(plan_.log_folder, number), worker.log_bytes, kLines);
+    if (rank > 0) show(stderr_file(plan_.log_folder, number), worker.stderr_bytes, kLines);
+  }
+
+  static std::string how_it_ended(const Worker& worker) {
+    if (!WIFSIGNALED(worker.status)) return fmt::format("ended with exit code {}", WEXITSTATUS(worker.status));
+    std::string how = fmt::format("was killed by {}", signal_name(WTERMSIG(worker.status)));
+    if (WTERMSIG(worker.status) == SIGKILL) how += " (if nobody did that: was the host out of memory?)";
+    return how;
+  }
+
+  // Another that failed by itself: it may know more than the first, or have another reason.
+  void tell_death_after(size_t rank) {
+    constexpr size_t kLines = 3;
+    const Worker& worker = workers_[rank];
+    plan_.tell(
+        fmt::format("rank {} of {} (process {}) {} as well", rank, workers_.size(), worker.pid, how_it_ended(worker)));
+    const int number = static_cast<int>(rank);
     if (rank > 0) show(stderr_file(plan_.log_folder, number), worker.stderr_bytes, kLines);
   }
 

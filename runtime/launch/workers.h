@@ -34,7 +34,7 @@ struct WorkerPlan {
 //
 // SIGTERM, SIGINT, SIGUSR1 and SIGHUP are forwarded once as SIGTERM (see stop_signals.h); a second SIGTERM or SIGINT
 // kills the workers. A worker that dies takes the others down, and its rank, exit code or signal and last lines are
-// told.
+// told; then those of the others that ended with an error of their own before they were killed.
 //
 // Returns 0: all did; 75: all did or saved; else the code of the worker that died first, 128+n by signal.
 // The calling process must have one thread, and never have run an operator of LibTorch. Throws lf::Error where no

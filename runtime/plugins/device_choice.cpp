@@ -40,7 +40,15 @@ std::string searched(const PluginSet& plugins) {
 
 std::string devices(uint32_t count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
 
-DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted) {
+void require_one_each(std::string_view id, const DeviceSurvey& survey, int workers) {
+  if (survey.shared || static_cast<uint32_t>(workers) <= survey.count) return;
+  fail(Exit::kUnavailable,
+       "device {}: expected a card for each of the {} workers of this host, found {}; write launch.processes = {} (or "
+       "-n {}), or make more cards visible",
+       id, workers, survey.count, survey.count, survey.count);
+}
+
+DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int workers) {
   std::vector<const Candidate*> found;
   std::vector<std::string> others;
   for (const Candidate& candidate : plugins.candidates()) {
@@ -56,15 +64,17 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted) {
          searched(plugins),
          others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
          refusals(plugins, wanted));
-  const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit);
+  const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers));
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
+  require_one_each(wanted, survey, workers);
   return {std::string(wanted), fmt::format("named by the job; {} found", devices(survey.count))};
 }
 
-DeviceChoice choose_any(const PluginSet& plugins) {
+DeviceChoice choose_any(const PluginSet& plugins, int workers) {
   std::vector<std::string> there, absent;
   std::string id;
+  DeviceSurvey chosen;
   bool host = false;
   for (const Candidate& candidate : plugins.candidates()) {
     if (!is_device(candidate)) continue;
@@ -73,10 +83,11 @@ DeviceChoice choose_any(const PluginSet& plugins) {
       host = true;
       continue;
     }
-    const DeviceSurvey survey = survey_device(candidate, kSurveyLimit);
+    const DeviceSurvey survey = survey_device(candidate, kSurveyLimit, static_cast<uint32_t>(workers));
     if (survey.count > 0) {
       there.push_back(fmt::format("{} has {}", name, devices(survey.count)));
       id = name;
+      chosen = survey;
     } else {
       absent.push_back(fmt::format("{} has none: {}", name, survey.reason));
     }
@@ -84,6 +95,7 @@ DeviceChoice choose_any(const PluginSet& plugins) {
   const std::string without = absent.empty() ? "" : fmt::format("; {}", fmt::join(absent, "; "));
   if (there.size() > 1)
     fail(Exit::kUnavailable, "device auto: expected one kind of device, got {}; name one", fmt::join(there, ", "));
+  if (there.size() == 1) require_one_each(id, chosen, workers);
   if (there.size() == 1) return {id, fmt::format("chosen by auto: {}{}", there[0], without)};
   if (!host)
     fail(Exit::kUnavailable, "device auto: found no device, searched {}{}{}", searched(plugins), without,
@@ -94,8 +106,8 @@ DeviceChoice choose_any(const PluginSet& plugins) {
 
 }  // namespace
 
-DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted) {
-  return wanted == kAnyDevice ? choose_any(plugins) : choose_named(plugins, wanted);
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers) {
+  return wanted == kAnyDevice ? choose_any(plugins, workers) : choose_named(plugins, wanted, workers);
 }
 
 }  // namespace lf

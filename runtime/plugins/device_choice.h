@@ -14,11 +14,13 @@ namespace lf {
 // refused, crashed or did not answer.
 struct DeviceSurvey {
   uint32_t count = 0;
+  bool shared = false;  // it is the host, which any number of workers have together
   std::string reason;
 };
 
-// Opens the candidate in a child process, starts it and asks. Driver libraries are loaded there, not here.
-DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit);
+// Opens the candidate in a child process, starts it and asks. Driver libraries are loaded there, not here. `workers`:
+// where there are fewer devices, one is opened to see whether it can be shared.
+DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers = 1);
 
 struct DeviceChoice {
   std::string id;
@@ -28,8 +30,9 @@ struct DeviceChoice {
 constexpr std::string_view kAnyDevice = "auto";
 
 // `wanted`: a plugin's id, or kAnyDevice: the one kind of device other than "cpu" that is there, or "cpu" where there
-// is none. Throws lf::Error(kUnavailable) that says what was searched and why each candidate was not taken; with
-// kAnyDevice also where two kinds are there.
-DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted);
+// is none. `workers` on this machine each need a device of their own, if it is not the host. Throws
+// lf::Error(kUnavailable) that says what was searched and why each candidate was not taken; with kAnyDevice also where
+// two kinds are there; and where there are fewer devices than workers.
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers = 1);
 
 }  // namespace lf

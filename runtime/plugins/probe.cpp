@@ -156,8 +156,20 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
   return {std::nullopt, said.substr(end + 1)};
 }
 
-// "COUNT REASON".
-std::string look_for_devices(const lf_plugin* plugin) {
+// Its memory is the host's.
+bool is_shared(const lf_device_api* api) {
+  if (!LF_HAS(api, open) || !LF_HAS(api, info)) return false;
+  lf_err err = sdk::make_err();
+  lf_device device = nullptr;
+  if (api->open(0, &device, &err) != LF_OK) refuse("open: {}", err.message);
+  auto info = sdk::with_header<lf_device_info>();
+  if (api->info(device, &info, &err) != LF_OK) refuse("info: {}", err.message);
+  if (LF_HAS(api, close)) api->close(device, &err);
+  return info.uid == 0;
+}
+
+// "COUNT SHARED REASON".
+std::string look_for_devices(const lf_plugin* plugin, uint32_t workers) {
   const auto* api = static_cast<const lf_device_api*>(plugin->get_interface(sdk::str(LF_DEVICE_INTERFACE)));
   if (!LF_HAS(api, probe)) refuse("expected interface {} with probe, got none", LF_DEVICE_INTERFACE);
   Host host;
@@ -166,7 +178,7 @@ std::string look_for_devices(const lf_plugin* plugin) {
   uint32_t count = 0;
   std::string reason;
   if (api->probe(&count, sdk::string_sink(reason), &err) != LF_OK) refuse("probe: {}", err.message);
-  return fmt::format("{} {}", count, reason);
+  return fmt::format("{} {} {}", count, count == 1 && count < workers && is_shared(api) ? 1 : 0, reason);
 }
 
 }  // namespace
@@ -175,11 +187,13 @@ std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono:
   return ask_in_child(candidate, limit, [](const lf_plugin*) { return std::string(); }).refusal;
 }
 
-DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit) {
-  const Answer answer = ask_in_child(candidate, limit, look_for_devices);
-  if (answer.refusal) return {0, *answer.refusal};
+DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers) {
+  const Answer answer =
+      ask_in_child(candidate, limit, [workers](const lf_plugin* plugin) { return look_for_devices(plugin, workers); });
+  if (answer.refusal) return {0, false, *answer.refusal};
   const size_t space = answer.text.find(' ');
-  return {static_cast<uint32_t>(std::stoul(answer.text)), one_line(answer.text.substr(space + 1))};
+  return {static_cast<uint32_t>(std::stoul(answer.text)), answer.text[space + 1] == '1',
+          one_line(answer.text.substr(space + 3))};
 }
 
 }  // namespace lf

@@ -53,6 +53,15 @@ TEST_F(Workers, one_that_fails_takes_the_job_down_with_its_code_and_its_last_lin
   for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(gone_within(pid_of(rank), seconds(2))) << rank;
 }
 
+TEST_F(Workers, all_that_failed_by_themselves_are_told_with_their_last_lines_and_those_that_were_killed_are_not) {
+  const Ended ended = run(job_arguments({"-n", "4"}), {{"FAKE_CORE", "1:say 5;3:say 2;2:deaf;0:exit 69"}});
+  EXPECT_EQ(ended.code, 65);
+  for (const char* text : {"rank 1 of 4", "| line 5 of rank 1\n", "rank 3 of 4", "| line 2 of rank 3\n",
+                           "ended with exit code 65 as well\n", "rank 0 of 4", "ended with exit code 69 as well\n"})
+    EXPECT_THAT(ended.err, HasSubstr(text));
+  EXPECT_THAT(ended.err, Not(HasSubstr("rank 2 of 4")));
+}
+
 TEST_F(Workers, only_lines_of_this_run_are_shown) {
   std::filesystem::create_directories(folder_ / "runs/job/log");
   std::ofstream(folder_ / "runs/job/log/rank1.stderr") << "an old story\n";

@@ -20,10 +20,12 @@ class ChooseDevice : public PluginFolder {
   void install(const std::vector<std::string>& ids) const {
     for (const std::string& id : ids) write(bytes_of("device_" + id), id + ".lfplugin.so");
   }
-  DeviceChoice choose(std::string_view wanted) const { return choose_device(PluginSet({folder_}, host()), wanted); }
-  std::string refused(std::string_view wanted) const {
+  DeviceChoice choose(std::string_view wanted, int workers = 1) const {
+    return choose_device(PluginSet({folder_}, host()), wanted, workers);
+  }
+  std::string refused(std::string_view wanted, int workers = 1) const {
     try {
-      return "chose " + choose(wanted).id;
+      return "chose " + choose(wanted, workers).id;
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::kUnavailable);
       return error.what();
@@ -53,6 +55,27 @@ TEST_F(ChooseDevice, a_file_that_would_be_it_but_is_refused_is_named_with_its_re
 TEST_F(ChooseDevice, a_plugin_that_finds_nothing_is_refused_in_its_own_words_and_nothing_else_is_tried) {
   install({"cpu", "empty"});
   EXPECT_THAT(refused("empty"), EndsWith("empty.lfplugin.so finds no device: the slot is empty"));
+}
+
+TEST_F(ChooseDevice, more_workers_than_cards_are_refused_with_both_numbers_and_what_to_write) {
+  install({"cpu", "cards", "others"});
+  EXPECT_EQ(choose("cards", 2).id, "cards");
+  for (const auto& [id, workers, found] : {std::tuple{"cards", 3, "2"}, std::tuple{"others", 2, "1"}})
+    EXPECT_THAT(refused(id, workers),
+                AllOf(HasSubstr("device " + std::string(id) + ": expected a card for each of the " +
+                                std::to_string(workers) + " workers of this host, found " + found + ";"),
+                      HasSubstr("launch.processes = " + std::string(found))));
+}
+
+TEST_F(ChooseDevice, the_host_is_shared_by_any_number_of_workers) {
+  install({"cpu"});
+  EXPECT_EQ(choose("cpu", 5).id, "cpu");
+  EXPECT_EQ(choose("auto", 5).id, "cpu");
+}
+
+TEST_F(ChooseDevice, auto_refuses_more_workers_than_the_one_kind_of_card_has) {
+  install({"cpu", "cards"});
+  EXPECT_THAT(refused("auto", 3), HasSubstr("device cards: expected a card for each of the 3 workers"));
 }
 
 TEST_F(ChooseDevice, a_driver_that_crashes_takes_a_child_process_with_it_and_no_more) {

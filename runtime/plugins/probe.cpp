@@ -156,9 +156,9 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
   return {std::nullopt, said.substr(end + 1)};
 }
 
-// Its memory is the host's.
+// Its memory is the host's. One that cannot be opened is no card either; whoever loads it says what it lacks.
 bool is_shared(const lf_device_api* api) {
-  if (!LF_HAS(api, open) || !LF_HAS(api, info)) return false;
+  if (!LF_HAS(api, open) || !LF_HAS(api, info)) return true;
   lf_err err = sdk::make_err();
   lf_device device = nullptr;
   if (api->open(0, &device, &err) != LF_OK) refuse("open: {}", err.message);

@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <stdexcept>
-#include <string_view>
 
 #include <unistd.h>
 
@@ -83,20 +82,9 @@ int32_t probe(uint32_t* count, lf_sink reason, lf_err* err) {
   *count = LF_TEST_DEVICES;
   return lf::sdk::guard(err, [&] { lf::sdk::put(reason, *count == 0 ? "the slot is empty" : ""); });
 }
-int32_t open(uint32_t, lf_device* out, lf_err*) {
-  static int device;
-  *out = reinterpret_cast<lf_device>(&device);
-  return LF_OK;
-}
-int32_t info(lf_device, lf_device_info* out, lf_err*) {
-  out->uid = std::string_view(LF_TEST_ID) == "cpu" ? 0 : 1;
-  return LF_OK;
-}
 const lf_device_api kTable = [] {
   auto table = lf::sdk::with_header<lf_device_api>();
   table.probe = probe;
-  table.open = open;
-  table.info = info;
   return table;
 }();
 #else

@@ -114,12 +114,12 @@ class Devices(unittest.TestCase):
         self.refuses(69, result, run, "device kunlun", "finds no device", "libxpurt.so")
         self.assertFalse(run.exists())
 
-    def test_more_workers_than_cards_are_refused(self):
-        result, run = self.train("six", "kunlun", "launch.processes=3", LF_SIM_XPU_COUNT="2")
-        self.refuses(69, result, run)
-        # lfrun shows the log of the rank that ended first, which may be one that lost its peer.
-        logs = "".join(path.read_text() for path in (run / "log").iterdir())
-        self.assertRegex(logs + result.stderr, "has no card[^\n]*at most 2 processes")
+    def test_more_workers_than_cards_are_refused_before_one_starts(self):
+        for cards, workers in ((2, 3), (1, 2)):
+            result, run = self.train(f"cards{cards}", "kunlun", f"launch.processes={workers}", LF_SIM_XPU_COUNT=str(cards))
+            self.refuses(69, result, run, f"a card for each of the {workers} workers", f"found {cards}",
+                         f"launch.processes = {cards}")
+            self.assertFalse(run.exists())  # no worker was started
 
     def test_faults_of_the_device_end_the_job_with_their_name_and_kill_no_process(self):
         for fault, text in (("xpu_memcpy@7=-715", "timeout on the device"), ("xpu_wait@20=-808", "transfer timed out"),

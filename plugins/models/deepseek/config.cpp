@@ -67,7 +67,7 @@ void parse_rope(JsonFields& fields, DeepseekConfig& c) {
 void parse_experts(JsonFields& fields, const json& root, DeepseekConfig& c) {
   const char* count =
       fields.has("num_local_experts") && !fields.has("n_routed_experts") ? "num_local_experts" : "n_routed_experts";
-  c.n_routed_experts = fields.positive(count, 256);
+  c.n_routed_experts = fields.positive(count, 256, JsonFields::kMostExperts);
   fields.ignore({"num_local_experts"});
   c.n_shared_experts = fields.positive("n_shared_experts", 1);
   c.moe_intermediate_size = fields.positive("moe_intermediate_size", 2048);
@@ -135,7 +135,7 @@ DeepseekConfig parse_config(std::string_view config_json) {
   c.vocab_size = fields.positive("vocab_size", 129280);
   c.hidden_size = fields.positive("hidden_size", 7168);
   c.intermediate_size = fields.positive("intermediate_size", 18432);
-  c.num_hidden_layers = fields.positive("num_hidden_layers", 61);
+  c.num_hidden_layers = fields.positive("num_hidden_layers", 61, JsonFields::kMostLayers);
   c.num_attention_heads = fields.positive("num_attention_heads", 128);
   if (fields.positive("num_key_value_heads", c.num_attention_heads) != c.num_attention_heads)
     fields.refuse("num_key_value_heads", fmt::format("num_attention_heads, {}", c.num_attention_heads));

@@ -38,8 +38,8 @@ DiffusionConfig read_flux(JsonFields& fields) {
   config.patch = fields.positive("patch_size", 1);
   config.in_channels = fields.positive("in_channels", 64);
   config.out_channels = fields.positive("out_channels", config.in_channels);
-  config.layers = fields.at_least("num_layers", 0, 19);
-  config.single_layers = fields.at_least("num_single_layers", 0, 38);
+  config.layers = fields.within("num_layers", 0, JsonFields::kMostLayers, 19);
+  config.single_layers = fields.within("num_single_layers", 0, JsonFields::kMostLayers, 38);
   config.head_size = fields.positive("attention_head_dim", 128);
   config.heads = fields.positive("num_attention_heads", 24);
   config.text_columns = fields.positive("joint_attention_dim", 4096);
@@ -59,7 +59,7 @@ DiffusionConfig read_qwen_image(JsonFields& fields) {
   config.patch = fields.positive("patch_size", 2);
   config.in_channels = fields.positive("in_channels", 64);
   config.out_channels = fields.positive("out_channels", 16);
-  config.layers = fields.positive("num_layers", 60);
+  config.layers = fields.positive("num_layers", 60, JsonFields::kMostLayers);
   config.head_size = fields.positive("attention_head_dim", 128);
   config.heads = fields.positive("num_attention_heads", 24);
   config.text_columns = fields.positive("joint_attention_dim", 3584);
@@ -98,7 +98,7 @@ DiffusionConfig read_wan(JsonFields& fields) {
   config.text_columns = fields.positive("text_dim", 4096);
   config.time_columns = fields.positive("freq_dim", 256);
   config.inner = fields.positive("ffn_dim", 13824);
-  config.layers = fields.positive("num_layers", 40);
+  config.layers = fields.positive("num_layers", 40, JsonFields::kMostLayers);
   config.cross_norm = fields.flag("cross_attn_norm", true);
   config.eps = fields.positive_number("eps", 1e-6);
   fields.only("qk_norm", {"rms_norm_across_heads"}, kNotBuilt);
@@ -126,7 +126,7 @@ DiffusionConfig read_wan_original(JsonFields& fields) {
   config.text_columns = fields.positive("text_dim", 4096);
   config.time_columns = fields.positive("freq_dim", 256);
   config.inner = fields.positive("ffn_dim", 8192);
-  config.layers = fields.positive("num_layers", 32);
+  config.layers = fields.positive("num_layers", 32, JsonFields::kMostLayers);
   config.cross_norm = fields.flag("cross_attn_norm", true);
   config.eps = fields.positive_number("eps", 1e-6);
   fields.only("qk_norm", {true}, kNotBuilt);

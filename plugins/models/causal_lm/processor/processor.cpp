@@ -9,19 +9,16 @@
 #include "family/conversation.h"
 #include "family/cost.h"
 #include "family/fields.h"
+#include "family/job_request.h"
 #include "family/packing.h"
 #include "family/sample_place.h"
+#include "text/job_tokenizer.h"
 
 namespace lf::causal_lm {
 namespace {
 
 using family::Sequence;
 using nlohmann::json;
-
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 std::vector<Sequence> read_tensors(const lf_sample& sample, int64_t vocabulary) {
   family::Fields fields({sample.fields, sample.n_fields}, "a text model");
@@ -33,26 +30,24 @@ std::vector<Sequence> read_tensors(const lf_sample& sample, int64_t vocabulary) 
 
 }  // namespace
 
-Processor::Processor(const CausalLmConfig& config, const json& request) : config_(config) {
-  tokenizer_folder_ = text_at(request, "tokenizer");
-  if (tokenizer_folder_.empty()) tokenizer_folder_ = text_at(request, "path");
-  const json data = request.contains("data") && request["data"].is_object() ? request["data"] : json::object();
-  const std::string style = text_at(data, "chat_template");
+Processor::Processor(const CausalLmConfig& config, const json& request_json) : config_(config) {
+  const family::JobRequest request = family::read_request(request_json);
+  tokenizer_folder_ = request.tokenizer;
+  const std::string& style = request.chat_template;
   if (style == "llama3" || ((style.empty() || style == "auto") && config.type == "llama")) {
     style_ = ChatStyle::kLlama3;
   } else if (!style.empty() && style != "auto" && style != "chatml") {
     throw sdk::Failure(LF_E_INVALID,
                        fmt::format("data.chat_template: expected auto, chatml or llama3, got {:?}", style));
   }
+  if (request.has_samples) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 
 const Processor::Text& Processor::text() const {
   std::call_once(text_once_, [&] {
-    if (tokenizer_folder_.empty())
-      throw sdk::Failure(
-          LF_E_INVALID,
-          "a sample has text, but there is no tokenizer; set model.tokenizer to the folder of its tokenizer.json");
-    text_ = std::make_unique<const Text>(tokenizer_folder_ / "tokenizer.json", config_.text.vocab_size, style_);
+    text_ = text::open_job_tokenizer(tokenizer_folder_, [&](const std::filesystem::path& file) {
+      return std::make_unique<const Text>(file, config_.text.vocab_size, style_);
+    });
   });
   return *text_;
 }

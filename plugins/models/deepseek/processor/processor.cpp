@@ -7,23 +7,18 @@
 
 #include "deepseek/processor/features.h"
 #include "family/fields.h"
+#include "family/job_request.h"
 #include "family/packing.h"
 #include "family/sample_place.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "text/job_tokenizer.h"
 
 namespace lf::deepseek {
 namespace {
 
 using nlohmann::json;
 
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-ChatStyle style_of(const json& request, const DeepseekConfig& config) {
-  const json data = request.value("data", json::object());
-  const std::string name = data.is_object() ? text_at(data, "chat_template") : "";
+ChatStyle style_of(const std::string& name, const DeepseekConfig& config) {
   if (name.empty() || name == "auto") return config.indexer ? ChatStyle::kV31 : ChatStyle::kV3;
   if (name == "deepseek_v3") return ChatStyle::kV3;
   if (name == "deepseek_v31") return ChatStyle::kV31;
@@ -33,21 +28,19 @@ ChatStyle style_of(const json& request, const DeepseekConfig& config) {
 
 }  // namespace
 
-Processor::Processor(const DeepseekConfig& config, const json& request)
-    : vocabulary_(config.vocab_size),
-      top_k_(config.indexer ? config.indexer->top_k : 0),
-      style_(style_of(request, config)),
-      tokenizer_folder_(text_at(request, "tokenizer")) {
-  if (tokenizer_folder_.empty()) tokenizer_folder_ = text_at(request, "path");
+Processor::Processor(const DeepseekConfig& config, const json& request_json)
+    : vocabulary_(config.vocab_size), top_k_(config.indexer ? config.indexer->top_k : 0) {
+  const family::JobRequest request = family::read_request(request_json);
+  style_ = style_of(request.chat_template, config);
+  tokenizer_folder_ = request.tokenizer;
+  if (request.has_samples) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 
 const Processor::Text& Processor::text() const {
   std::call_once(text_once_, [&] {
-    if (tokenizer_folder_.empty())
-      throw sdk::Failure(
-          LF_E_INVALID,
-          "a sample has text, but there is no tokenizer; set model.tokenizer to the folder of its tokenizer.json");
-    text_ = std::make_unique<const Text>(tokenizer_folder_ / "tokenizer.json", vocabulary_, style_);
+    text_ = text::open_job_tokenizer(tokenizer_folder_, [&](const std::filesystem::path& file) {
+      return std::make_unique<const Text>(file, vocabulary_, style_);
+    });
   });
   return *text_;
 }

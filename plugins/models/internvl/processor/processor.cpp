@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "family/conversation.h"
+#include "family/job_request.h"
 #include "family/sample_place.h"
 #include "internvl/processor/columns.h"
 #include "internvl/processor/cost.h"
@@ -23,13 +24,7 @@ using family::VideoItem;
 using family::VisionInput;
 using nlohmann::json;
 
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-ChatStyle style_of(const json& data, const InternVlConfig& config) {
-  const std::string name = text_at(data, "chat_template");
+ChatStyle style_of(const std::string& name, const InternVlConfig& config) {
   if (name.empty() || name == "auto")
     return config.layout == Layout::kTransformers ? ChatStyle::kTransformers : ChatStyle::kOriginal;
   if (name == "internvl2_5") return ChatStyle::kOriginal;
@@ -38,24 +33,17 @@ ChatStyle style_of(const json& data, const InternVlConfig& config) {
                      fmt::format("data.chat_template: expected auto, internvl2_5 or internvl_hf, got {:?}", name));
 }
 
-json data_of(const json& request) {
-  return request.contains("data") && request["data"].is_object() ? request["data"] : json::object();
-}
-
 }  // namespace
 
 InternVlProcessor::InternVlProcessor(const lf_host* host, const InternVlConfig& config, const Options& options,
-                                     const json& request)
-    : config_(config), style_(style_of(data_of(request), config)), weighting_(options.weighting), files_(host) {
-  std::filesystem::path folder = text_at(request, "path");
-  tokenizer_folder_ = text_at(request, "tokenizer");
-  if (tokenizer_folder_.empty()) tokenizer_folder_ = folder;
-  if (folder.empty()) folder = tokenizer_folder_;
-  rules_ =
-      read_tile_rules(config, folder, data_of(request), {options.min_tiles, options.max_tiles, options.share_tiles});
-  const json data = data_of(request);
-  const auto path = data.find("path");
-  if (path != data.end() && !path->empty()) text();  // a broken tokenizer is the job's fault, told before any sample
+                                     const json& request_json)
+    : config_(config), weighting_(options.weighting), files_(host) {
+  const family::JobRequest request = family::read_request(request_json);
+  style_ = style_of(request.chat_template, config);
+  tokenizer_folder_ = request.tokenizer;
+  rules_ = read_tile_rules(config, request.model.empty() ? request.tokenizer : request.model, request.data,
+                           {options.min_tiles, options.max_tiles, options.share_tiles});
+  if (request.has_samples) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 
 const InternVlProcessor::Text& InternVlProcessor::text() const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "family/conversation.h"
+#include "family/job_request.h"
 #include "family/sample_place.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "qwen_vl/processor/fields.h"
@@ -29,13 +30,7 @@ json parse_object(std::string_view text) {
   return root;
 }
 
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-ChatStyle style_of(const json& data, const QwenVlConfig& config) {
-  const std::string name = text_at(data, "chat_template");
+ChatStyle style_of(const std::string& name, const QwenVlConfig& config) {
   if (name.empty() || name == "auto") return is_qwen3(config.family) ? ChatStyle::kQwen3 : ChatStyle::kQwen2;
   if (name == "qwen2_vl" || name == "qwen2_5_vl") return ChatStyle::kQwen2;
   if (name == "qwen3_vl") return ChatStyle::kQwen3;
@@ -52,17 +47,13 @@ std::string whole_file(const std::filesystem::path& path) {
 
 QwenVlProcessor::QwenVlProcessor(const lf_host* host, const QwenVlConfig& config, std::string_view create_json)
     : config_(config), files_(host) {
-  const json root = parse_object(create_json);
-  const json data = root.contains("data") && root["data"].is_object() ? root["data"] : json::object();
-  folder_ = text_at(root, "path");
-  tokenizer_folder_ = text_at(root, "tokenizer");
-  if (tokenizer_folder_.empty()) tokenizer_folder_ = folder_;
-  if (folder_.empty()) folder_ = tokenizer_folder_;
-  style_ = style_of(data, config);
-  rules_ = read_vision_rules(config, folder_, data);
+  const family::JobRequest request = family::read_request(parse_object(create_json));
+  tokenizer_folder_ = request.tokenizer;
+  folder_ = request.model.empty() ? request.tokenizer : request.model;
+  style_ = style_of(request.chat_template, config);
+  rules_ = read_vision_rules(config, folder_, request.data);
   judge_templates(host);
-  const auto path = data.find("path");
-  if (path != data.end() && !path->empty()) text();  // a broken tokenizer is the job's fault, told before any sample
+  if (request.has_samples) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 
 void QwenVlProcessor::judge_templates(const lf_host* host) const {
@@ -73,7 +64,7 @@ void QwenVlProcessor::judge_templates(const lf_host* host) const {
   for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
     if (!chosen.empty()) break;
     const json object = json::parse(whole_file(tokenizer_folder_ / name), nullptr, false);
-    if (object.is_object()) chosen = text_at(object, "chat_template");
+    if (object.is_object()) chosen = family::text_at(object, "chat_template");
     file = name;
   }
   if (judge_template(chosen) != TemplateKind::kUnknown) return;

@@ -44,6 +44,15 @@ TEST(DeepseekConfig, the_published_sizes_give_671_billion_parameters_and_the_mod
   EXPECT_NEAR(module / 1e9, 11.5, 1);  // 14 with its copies of table and head, which are tied here
 }
 
+TEST(DeepseekConfig, more_layers_and_experts_than_any_model_has_are_refused_at_once) {
+  json config = published();
+  config["num_hidden_layers"] = 10'000'000;
+  EXPECT_THAT(refusal(config), HasSubstr("num_hidden_layers: expected an integer in [1, 4096]"));
+  config = published();
+  config["n_routed_experts"] = 10'000'000;
+  EXPECT_THAT(refusal(config), HasSubstr("n_routed_experts: expected an integer in [1, 65536]"));
+}
+
 TEST(DeepseekConfig, yarn_sets_frequencies_and_the_scale_of_scores) {
   const auto decoder = compose(parse_config(published().dump()), true, {});
   const double m = 0.1 * std::log(40.0) + 1;

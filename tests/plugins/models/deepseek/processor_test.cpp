@@ -2,6 +2,7 @@
 #include "deepseek/processor/processor.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -109,6 +110,22 @@ TEST_F(ProcessorTest, pictures_tools_and_empty_texts_are_bad_samples_named_by_th
               HasSubstr("role tool"));
   EXPECT_THAT(reason(R"({"messages": [{"role": "user", "content": [{"type": "image", "path": "/a.png"}]}]})"),
               HasSubstr("a picture"));
+}
+
+TEST(Processor, a_broken_tokenizer_is_the_jobs_fault_before_any_sample) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "lf_deepseek_broken_tokenizer";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "tokenizer.json") << "not JSON";
+  DeepseekConfig config;
+  config.vocab_size = 129280;
+  const json request = {{"tokenizer", folder.string()}, {"data", {{"path", json::array({"train.jsonl"})}}}};
+  try {
+    const Processor processor(config, request);
+    FAIL() << "accepted";
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_INVALID);
+    EXPECT_THAT(failure.what(), testing::StartsWith("model.tokenizer: "));
+  }
 }
 
 }  // namespace

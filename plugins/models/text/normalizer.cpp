@@ -33,19 +33,37 @@ bool is_ascii(std::string_view text) {
 }  // namespace
 
 std::string_view Normalizer::apply(std::string_view text, std::string& storage) const {
-  if (forms_.empty() || is_ascii(text)) return text;  // every normal form leaves ASCII alone
   std::string_view current = text;
-  for (const NormalForm form : forms_) {
+  for (const auto& [form, from, to] : steps_) {
+    if (!form) {
+      if (current.find(from) == current.npos) continue;
+      storage = replaced(current, from, to);
+      current = storage;
+      continue;
+    }
+    if (is_ascii(current)) continue;  // every normal form leaves ASCII alone
     utf8proc_uint8_t* mapped = nullptr;
     const utf8proc_ssize_t size =
         utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(current.data()),
-                     static_cast<utf8proc_ssize_t>(current.size()), &mapped, options_of(form));
+                     static_cast<utf8proc_ssize_t>(current.size()), &mapped, options_of(*form));
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
     if (size < 0) throw sdk::Failure(LF_E_DATA, std::string("normalising text: ") + utf8proc_errmsg(size));
     storage.assign(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
     current = storage;
   }
   return current;
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t found = std::min(text.find(from, at), text.size());
+    out.append(text.substr(at, found - at));
+    if (found < text.size()) out.append(to);
+    at = found + from.size();
+  }
+  return out;
 }
 
 size_t invalid_utf8_at(std::string_view text) {

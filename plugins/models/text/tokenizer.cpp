@@ -7,7 +7,7 @@
 namespace lf::text {
 
 Tokenizer::Tokenizer(TokenizerFile file) : file_(std::move(file)) {
-  for (int byte = 0; byte < 256; ++byte) {
+  for (int byte = 0; byte < 256 && !file_.letters; ++byte) {
     const char c = static_cast<char>(byte);
     const auto id = file_.vocabulary.find(std::string_view(&c, 1));
     if (!id)
@@ -76,7 +76,11 @@ void Tokenizer::encode_word(std::string_view word, std::vector<TokenId>& symbols
     return;
   }
   symbols.clear();
-  for (const char c : word) symbols.push_back(byte_token_[static_cast<uint8_t>(c)]);
+  if (file_.letters) {
+    append_letters(word, symbols);
+  } else {
+    for (const char c : word) symbols.push_back(byte_token_[static_cast<uint8_t>(c)]);
+  }
   file_.merges.apply(symbols);
   out.insert(out.end(), symbols.begin(), symbols.end());
   if (known)
@@ -84,12 +88,31 @@ void Tokenizer::encode_word(std::string_view word, std::vector<TokenId>& symbols
                                               std::memory_order_relaxed);
 }
 
+void Tokenizer::append_letters(std::string_view word, std::vector<TokenId>& symbols) const {
+  for (size_t at = 0; at < word.size();) {
+    size_t end = at + 1;
+    while (end < word.size() && (static_cast<uint8_t>(word[end]) & 0xC0) == 0x80) ++end;
+    const std::string_view letter = word.substr(at, end - at);
+    if (const auto id = file_.vocabulary.find(letter)) {
+      symbols.push_back(*id);
+    } else {
+      for (const char c : letter) symbols.push_back(file_.letters->byte_tokens[static_cast<uint8_t>(c)]);
+    }
+    at = end;
+  }
+}
+
 std::string Tokenizer::decode(std::span<const TokenId> ids) const {
   std::string out;
   for (const TokenId id : ids) {
     if (!file_.vocabulary.holds(id))
       throw sdk::Failure(LF_E_INVALID, fmt::format("decoding: {} is no token; ids end at {}", id, end()));
-    out.append(file_.vocabulary.bytes(id));
+    const std::string_view bytes = file_.vocabulary.bytes(id);
+    if (file_.letters && !file_.letters->blank.empty()) {
+      out.append(replaced(bytes, file_.letters->blank, " "));
+    } else {
+      out.append(bytes);
+    }
   }
   return out;
 }

@@ -1,7 +1,7 @@
-// Text to token ids and back: byte-level BPE as a tokenizer.json describes it, id for id what the `tokenizers` library
-// gives with add_special_tokens=False. Nothing is added around a text: that is a template's business. The one
-// difference known: letters younger than Unicode 10 (normal forms) and Unicode 15 (classes), where that library's
-// tables differ from utf8proc's and PCRE2's.
+// Text to token ids and back: BPE over bytes or letters as a tokenizer.json describes it, id for id what the
+// `tokenizers` library gives with add_special_tokens=False. Nothing is added around a text: that is a template's
+// business. The one difference known: letters younger than Unicode 10 (normal forms) and Unicode 15 (classes), where
+// that library's tables differ from utf8proc's and PCRE2's.
 #pragma once
 
 #include <atomic>
@@ -43,6 +43,7 @@ class Tokenizer {
  private:
   std::vector<TokenId> encode(std::string_view text, const AddedTokenFinder::Wanted& wanted) const;
   void encode_piece(std::string_view text, Pattern::Scratch& scratch, std::vector<TokenId>& out) const;
+  void append_letters(std::string_view word, std::vector<TokenId>& symbols) const;
   void encode_word(std::string_view word, std::vector<TokenId>& symbols, std::vector<TokenId>& out) const;
 
   // Whether the merges give back the token whose spelling the whole word is: found out at first use, then a look-up

@@ -1,7 +1,9 @@
 #include "text/tokenizer_file.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -28,7 +30,9 @@ constexpr std::string_view kByteLevelPattern =
 }
 [[noreturn]] void unsupported(const std::string& place, std::string_view what) {
   throw sdk::Failure(LF_E_UNSUPPORTED,
-                     fmt::format("{}: {} is not offered; byte-level BPE tokenizers are read", place, what));
+                     fmt::format("{}: {} is not offered; BPE tokenizers over bytes (Qwen's) and over letters with byte "
+                                 "fallback (Gemma's) are read",
+                                 place, what));
 }
 
 // One object of the file and where it stands.
@@ -84,6 +88,14 @@ void read_normalizer(const Node& node, Normalizer& out, int depth = 0) {
     for (const dom::element inner : node.list("normalizers"))
       read_normalizer(Node(inner, fmt::format("{}.normalizers[{}]", node.place, i++)), out, depth + 1);
     return;
+  }
+  if (type == "Replace") {
+    node.only({"type", "pattern", "content"});
+    const Node pattern = node.child("pattern");
+    pattern.only({"String"});
+    const std::string_view from = pattern.text("String");
+    if (from.empty()) malformed(pattern.at("String"), "a text");
+    return out.replace(std::string(from), std::string(node.text("content")));
   }
   node.only({"type"});
   if (type == "NFC") return out.add(NormalForm::kNfc);
@@ -156,6 +168,33 @@ TokenId read_id(dom::element element, const std::string& place) {
   return static_cast<TokenId>(id);
 }
 
+// The byte of "<0x1F>", or -1.
+int byte_of_fallback(std::string_view entry) {
+  if (entry.size() != 6 || !entry.starts_with("<0x") || entry[5] != '>') return -1;
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+  const int high = digit(entry[3]), low = digit(entry[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+// Of letters: each entry spells what it says, but for the bytes' own.
+void read_letters(const Node& model, TokenizerFile& out) {
+  dom::object entries;
+  if (model.get("vocab").get(entries) != simdjson::SUCCESS) malformed(model.at("vocab"), "an object");
+  out.vocabulary = Vocabulary(entries.size());
+  std::fill(std::begin(out.letters->byte_tokens), std::end(out.letters->byte_tokens), -1);
+  for (const auto entry : entries) {
+    const std::string place = fmt::format("{}[{:?}]", model.at("vocab"), std::string(entry.key));
+    const TokenId id = read_id(entry.value, place);
+    const int byte = byte_of_fallback(entry.key);
+    const char spelt = static_cast<char>(byte);
+    if (byte >= 0) out.letters->byte_tokens[byte] = id;
+    if (!out.vocabulary.add(id, byte >= 0 ? std::string_view(&spelt, 1) : entry.key, byte < 0))
+      malformed(place, fmt::format("an id and a spelling of its own, but {} or the spelling occurs twice", id));
+  }
+  for (int byte = 0; byte < 256; ++byte)
+    if (out.letters->byte_tokens[byte] < 0) malformed(model.at("vocab"), fmt::format("a token \"<0x{:02X}>\"", byte));
+}
+
 void read_vocabulary(const Node& model, Vocabulary& out) {
   dom::object entries;
   if (model.get("vocab").get(entries) != simdjson::SUCCESS) malformed(model.at("vocab"), "an object");
@@ -170,7 +209,10 @@ void read_vocabulary(const Node& model, Vocabulary& out) {
   }
 }
 
-void read_merges(const Node& model, const Vocabulary& vocabulary, MergeTable& out) {
+void read_merges(const Node& model, const Vocabulary& vocabulary, bool over_letters, MergeTable& out) {
+  const auto spelt = [&](std::string_view part) {
+    return over_letters ? std::optional(std::string(part)) : bytes_of_letters(part);
+  };
   const dom::array list = model.list("merges");
   out = MergeTable(std::max<size_t>(list.size(), vocabulary.count()));  // simdjson's size saturates at 2^24
   std::string joined;
@@ -191,7 +233,7 @@ void read_merges(const Node& model, const Vocabulary& vocabulary, MergeTable& ou
       left = line.substr(0, blank);
       right = line.substr(blank + 1);
     }
-    const auto left_bytes = bytes_of_letters(left), right_bytes = bytes_of_letters(right);
+    const auto left_bytes = spelt(left), right_bytes = spelt(right);
     if (!left_bytes || !right_bytes) malformed(place(), "letters of the byte alphabet");
     joined.assign(*left_bytes).append(*right_bytes);
     const auto left_id = vocabulary.find(*left_bytes), right_id = vocabulary.find(*right_bytes);
@@ -218,10 +260,13 @@ void read_model(const Node& node, TokenizerFile& out) {
   }
   for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (node.has(key) && !node.text(key).empty()) unsupported(node.at(key), "a mark on word pieces");
-  if (node.flag("byte_fallback", false)) unsupported(node.at("byte_fallback"), "SentencePiece's byte fallback");
   out.ignore_merges = node.flag("ignore_merges", false);
-  read_vocabulary(node, out.vocabulary);
-  read_merges(node, out.vocabulary, out.merges);
+  if (out.letters) {
+    read_letters(node, out);
+  } else {
+    read_vocabulary(node, out.vocabulary);
+  }
+  read_merges(node, out.vocabulary, out.letters.has_value(), out.merges);
 }
 
 void read_added(const Node& root, TokenizerFile& out) {
@@ -253,10 +298,31 @@ void read_added(const Node& root, TokenizerFile& out) {
   }
 }
 
-void check_decoder(const Node& root) {
+// Of letters: blanks back from what stands for them, bytes from their tokens, all in one.
+std::string read_letters_decoder(const Node& decoder) {
+  decoder.only({"type", "decoders"});
+  std::string blank;
+  size_t i = 0;
+  for (const dom::element element : decoder.list("decoders")) {
+    const Node stage(element, fmt::format("{}[{}]", decoder.at("decoders"), i++));
+    const std::string_view type = stage.text("type");
+    if (type == "Replace" && stage.text("content") == " " && blank.empty()) {
+      blank = stage.child("pattern").text("String");
+    } else if (type != "ByteFallback" && type != "Fuse") {
+      unsupported(stage.at("type"), fmt::format("the decoder {:?}", std::string(type)));
+    }
+  }
+  return blank;
+}
+
+void read_decoder(const Node& root, TokenizerFile& out) {
   if (!root.has("decoder")) unsupported(root.at("decoder"), "a tokenizer without a decoder");
   const Node decoder = root.child("decoder");
-  if (decoder.text("type") != "ByteLevel")
+  if (out.letters && decoder.text("type") == "Sequence") {
+    out.letters->blank = read_letters_decoder(decoder);
+    return;
+  }
+  if (out.letters || decoder.text("type") != "ByteLevel")
     unsupported(decoder.at("type"), fmt::format("the decoder {:?}", std::string(decoder.text("type"))));
 }
 
@@ -266,10 +332,15 @@ TokenizerFile read_root(dom::element element, std::string_view name) {
              "decoder", "model"});
   TokenizerFile out;
   if (root.has("normalizer")) read_normalizer(root.child("normalizer"), out.normalizer);
-  if (!root.has("pre_tokenizer") || !read_pre_tokenizer(root.child("pre_tokenizer"), out.pre_tokenizer))
-    unsupported(root.at("pre_tokenizer"), "a tokenizer without ByteLevel");
-  check_decoder(root);
-  read_model(root.child("model"), out);
+  const Node model = root.child("model");
+  if (model.flag("byte_fallback", false)) out.letters.emplace();
+  const bool byte_level =
+      root.has("pre_tokenizer") && read_pre_tokenizer(root.child("pre_tokenizer"), out.pre_tokenizer);
+  if (byte_level && out.letters) unsupported(model.at("byte_fallback"), "byte fallback beside ByteLevel");
+  if (!byte_level && !out.letters)
+    unsupported(root.at("pre_tokenizer"), "a tokenizer without ByteLevel and without model.byte_fallback");
+  read_decoder(root, out);
+  read_model(model, out);
   read_added(root, out);
   return out;
 }

@@ -1,8 +1,10 @@
-// What a tokenizer.json says, checked. The format is that of the `tokenizers` library; byte-level BPE is what is read,
-// and whatever else a file asks for is refused by its name.
+// What a tokenizer.json says, checked. The format is that of the `tokenizers` library; two kinds are read, byte-level
+// BPE (GPT-2's, Qwen's) and BPE over letters as SentencePiece has it (Gemma's); whatever else a file asks for is
+// refused by its name.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "text/added_tokens.h"
@@ -18,6 +20,14 @@ struct TokenizerFile {
   PreTokenizer pre_tokenizer;
   Vocabulary vocabulary;  // the model's and the added tokens'
   MergeTable merges;
+  // BPE over letters: words begin as letters of the vocabulary, and of a letter that is not in it as the tokens of its
+  // bytes, "<0x00>" to "<0xFF>" (model.byte_fallback). Blanks are written as `blank`. Otherwise all words begin as
+  // bytes.
+  struct Letters {
+    TokenId byte_tokens[256];
+    std::string blank;
+  };
+  std::optional<Letters> letters;
   bool ignore_merges = false;  // a word that is in the vocabulary is that token, whatever the merges would give
   std::vector<AddedToken> added;
 };

@@ -49,6 +49,16 @@ TEST(TokenizerFile, what_is_not_offered_is_refused_by_name) {
   expect_refused(with("/pre_tokenizer", {{"type", "Digits"}}), LF_E_UNSUPPORTED, "without ByteLevel");
   expect_refused(with("/decoder", {{"type", "WordPiece"}}), LF_E_UNSUPPORTED, "the decoder \"WordPiece\"");
   expect_refused(with("/a_new_section", 1), LF_E_UNSUPPORTED, "a_new_section");
+  json letters = small_tokenizer();
+  letters["model"]["byte_fallback"] = true;
+  letters["pre_tokenizer"] = nullptr;
+  expect_refused(letters, LF_E_UNSUPPORTED, "the decoder \"ByteLevel\"");
+  letters["decoder"] = {{"type", "Sequence"}, {"decoders", {{{"type", "Strip"}, {"content", " "}}}}};
+  expect_refused(letters, LF_E_UNSUPPORTED, "decoder.decoders[0].type: the decoder \"Strip\"");
+  letters["decoder"]["decoders"] = {{{"type", "Fuse"}}};
+  expect_refused(letters, LF_E_DATA, "a token \"<0x00>\"");
+  expect_refused(with("/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}, {"content", "b"}}),
+                 LF_E_UNSUPPORTED, "normalizer.pattern.Regex");
   json split = small_tokenizer();
   for (const char* pattern : {R"([a-z&&[^b]])", R"(\h+)", R"((?m).)", R"(a\b)", R"([\S])"}) {
     split["pre_tokenizer"] = {

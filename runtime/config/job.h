@@ -42,8 +42,8 @@ struct ModelSection {               // [model]
 };
 
 struct DataSection {                        // [data]
-  std::vector<std::filesystem::path> path;  // JSONL files, or folders of them
-  std::string format = "auto";              // auto | sharegpt | messages | text
+  std::vector<std::filesystem::path> path;  // JSONL files, folders of them, LeRobot directories
+  std::string format = "auto";              // auto | sharegpt | messages | text | lerobot
   std::filesystem::path media_root;         // relative image and video paths start here; default: the file's folder
   std::string chat_template = "auto";       // of the family
   int64_t max_tokens = 4096;                // per micro-batch

@@ -163,10 +163,12 @@ std::vector<Option> all_options() {
              {}, &J::model, &ModelSection::options),
 
       option({"data.path", "",
-              "JSONL files of samples, or folders of them: one, or a list. Or streams: pipes, tar archives. Required."},
+              "JSONL files of samples, folders of them, LeRobot directories: one, or a list. Or streams: pipes, tar "
+              "archives. "
+              "Required."},
              {}, &J::data, &DataSection::path),
       option({"data.format", "", "How samples are written; auto looks at the first one."},
-             one_of({"auto", "sharegpt", "messages", "text"}), &J::data, &DataSection::format),
+             one_of({"auto", "sharegpt", "messages", "text", "lerobot"}), &J::data, &DataSection::format),
       option({"data.media_root", "", "Where relative image and video paths start.", "the folder of the JSONL file"}, {},
              &J::data, &DataSection::media_root),
       option({"data.chat_template", "", "How a conversation becomes text; auto is the family's own way."}, {}, &J::data,

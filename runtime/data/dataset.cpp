@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "data/file_kind.h"
 #include "data/line_index.h"
+#include "data/robot_directory.h"
 #include "data/sample_line.h"
 
 namespace lf {
@@ -13,19 +14,28 @@ namespace {
 
 // So many lines of a file may be bad before its format is taken from the first one's keys alone.
 constexpr uint64_t kDetectLines = 1000;
+constexpr const char* kRobotFormat = "lerobot";
 constexpr size_t kHeadBytes = 512;  // that tell what a file is which is no JSON lines
 
 struct SourceFile {
-  LineIndex lines;
+  std::optional<RobotDirectory> robot;  // or, of JSON lines:
+  std::optional<LineIndex> lines;
   std::string name;  // in messages: the last part of the path
   MediaRoot media;
   SourceFormat format = SourceFormat::kMessages;
+
+  uint64_t size() const { return robot ? robot->size() : lines->size(); }
 };
 
-std::vector<std::filesystem::path> find_files(const std::vector<std::filesystem::path>& paths) {
+bool is_robot_directory(const std::filesystem::path& path, const std::string& format) {
+  return format == kRobotFormat || (format == "auto" && RobotDirectory::is_one(path));
+}
+
+std::vector<std::filesystem::path> find_files(const std::vector<std::filesystem::path>& paths,
+                                              const std::string& format) {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path& path : paths) {
-    if (!std::filesystem::is_directory(path)) {
+    if (!std::filesystem::is_directory(path) || is_robot_directory(path, format)) {
       files.push_back(path);
       continue;
     }
@@ -33,7 +43,8 @@ std::vector<std::filesystem::path> find_files(const std::vector<std::filesystem:
     for (const auto& entry : std::filesystem::directory_iterator(path))
       if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
     if (files.size() == before)
-      fail(Exit::kInputMissing, "{}: no *.jsonl in this folder; check data.path", path.string());
+      fail(Exit::kInputMissing, "{}: neither *.jsonl nor meta/info.json in this folder; check data.path",
+           path.string());
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
   if (files.empty()) fail(Exit::kConfig, "data.path: expected at least one file or folder");
@@ -55,20 +66,26 @@ struct Dataset::State {
   }
 
   static std::string place_of(const SourceFile& source, uint64_t line) {
-    return fmt::format("{}:{}", source.name, source.lines.line_number(line));
+    return source.robot ? source.robot->place(line)
+                        : fmt::format("{}:{}", source.name, source.lines->line_number(line));
+  }
+
+  std::string canonical(const SourceFile& source, uint64_t line) const {
+    return source.robot ? source.robot->canonical(line)
+                        : parse(source, line).canonical(source.format, source.media, train_all);
   }
 
   static SampleLine parse(const SourceFile& source, uint64_t line) {
     const std::string place = place_of(source, line);
-    if (const uint64_t bytes = source.lines.extent(line); bytes > kMaxLineBytes) throw too_long_a_line(place, bytes);
-    return SampleLine(source.lines.read(line, SampleLine::kPadding), place);
+    if (const uint64_t bytes = source.lines->extent(line); bytes > kMaxLineBytes) throw too_long_a_line(place, bytes);
+    return SampleLine(source.lines->read(line, SampleLine::kPadding), place);
   }
 
   // The format of the first good line, else of the first line that shows one. Throws kBadData where none does.
   SourceFormat detect(const SourceFile& source, const std::filesystem::path& path) const {
     std::optional<SourceFormat> shown;
     std::string first_reason;
-    for (uint64_t line = 0; line < std::min(source.lines.size(), kDetectLines); ++line) {
+    for (uint64_t line = 0; line < std::min(source.size(), kDetectLines); ++line) {
       try {
         const SampleLine sample = parse(source, line);
         const auto format = sample.format();
@@ -85,21 +102,22 @@ struct Dataset::State {
     fail(Exit::kBadData,
          "{}: none of {} lines looked at is an object with \"messages\", \"conversations\" or \"text\"{}{}; check "
          "data.path",
-         path.string(), std::min(source.lines.size(), kDetectLines),
+         path.string(), std::min(source.size(), kDetectLines),
          first_reason.empty() ? "" : "; the first: ", first_reason);
   }
 
   static void refuse_other_kinds(const SourceFile& source, const std::filesystem::path& path) {
-    const std::string other = why_not_json_lines(source.lines.head(kHeadBytes));
+    if (source.robot) return;
+    const std::string other = why_not_json_lines(source.lines->head(kHeadBytes));
     if (!other.empty()) fail(Exit::kBadData, "{}: {}", path.string(), other);
   }
 
   void expect_one_good(const std::vector<std::filesystem::path>& paths) const {
     std::string first_reason;
     for (const SourceFile& source : sources) {
-      for (uint64_t line = 0; line < source.lines.size(); ++line) {
+      for (uint64_t line = 0; line < source.size(); ++line) {
         try {
-          parse(source, line).canonical(source.format, source.media, train_all);
+          canonical(source, line);
           return;
         } catch (const BadSample& bad) {
           if (first_reason.empty()) first_reason = bad.what();
@@ -116,19 +134,26 @@ Dataset::Dataset(const DataSection& options) : state_(std::make_unique<State>())
   State& state = *state_;
   state.train_all = options.train_on == "all";
   state.first.push_back(0);
-  const std::vector<std::filesystem::path> paths = find_files(options.path);
+  const std::vector<std::filesystem::path> paths = find_files(options.path, options.format);
   for (const std::filesystem::path& path : paths) {
     const std::filesystem::path full = std::filesystem::absolute(path).lexically_normal();
-    SourceFile source{.lines = LineIndex(full),
+    SourceFile source{.robot = {},
+                      .lines = {},
                       .name = full.filename().string(),
                       .media = MediaRoot(options.media_root.empty() ? full.parent_path() : options.media_root)};
-    const bool any = source.lines.size() > 0, detected = any && options.format == "auto";
-    source.format = detected ? state.detect(source, full) : named_format(options.format);
-    state.first.push_back(state.first.back() + source.lines.size());
-    state.files.push_back({full, source.lines.size(), any ? std::string(to_string(source.format)) : "empty", detected});
+    const bool robot = is_robot_directory(full, options.format);
+    if (robot)
+      source.robot.emplace(full);
+    else
+      source.lines.emplace(full);
+    const bool any = source.size() > 0, detected = any && options.format == "auto";
+    if (!robot) source.format = detected ? state.detect(source, full) : named_format(options.format);
+    const std::string format = !any ? "empty" : robot ? kRobotFormat : std::string(to_string(source.format));
+    state.first.push_back(state.first.back() + source.size());
+    state.files.push_back({full, source.size(), format, detected});
     if (any)
-      log::info("data: {}: {}, format {}{}", full.string(), counted(source.lines.size(), "sample"),
-                to_string(source.format), detected ? " (detected)" : "");
+      log::info("data: {}: {}, format {}{}", full.string(), counted(source.size(), "sample"), format,
+                detected ? " (detected)" : "");
     else
       log::warning("data: {}: no sample in it", full.string());
     state.sources.push_back(std::move(source));
@@ -142,8 +167,7 @@ uint64_t Dataset::size() const { return state_->first.back(); }
 
 Sample Dataset::sample(uint64_t index) const {
   const auto [source, line] = state_->locate(index);
-  return {index, State::parse(*source, line).canonical(source->format, source->media, state_->train_all),
-          State::place_of(*source, line)};
+  return {index, state_->canonical(*source, line), State::place_of(*source, line)};
 }
 
 std::string Dataset::place(uint64_t index) const {

@@ -1,4 +1,4 @@
-// A data set of conversations: lines of JSONL files, each reached at once by its index.
+// A data set: lines of JSONL files and frames of LeRobot directories, each reached at once by its index.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace lf {
 struct Sample {
   uint64_t index = 0;
   std::string json;   // canonical, docs/samples.md
-  std::string place;  // "train.jsonl:17"
+  std::string place;  // "train.jsonl:17"; "pusht:frame 17"
 };
 
 // Immutable once made; all functions may be called from any thread.
@@ -24,19 +24,19 @@ class Dataset {
   struct File {
     std::filesystem::path path;
     uint64_t samples = 0;
-    std::string format;  // sharegpt | messages | text | empty
+    std::string format;  // sharegpt | messages | text | lerobot | empty
     bool detected = false;
   };
 
-  // Opens and indexes every file (one pass over the bytes) and settles each one's format. Throws kInputMissing for a
-  // path that is not there, kBadData where no sample at all is good, naming the first reason, or where a file is of
-  // another kind than JSON lines.
+  // Opens and indexes every file (one pass over the bytes; of a LeRobot directory meta/info.json) and settles each
+  // one's format. Throws kInputMissing for a path that is not there, kBadData where no sample at all is good, naming
+  // the first reason, or where a file is of another kind than JSON lines.
   explicit Dataset(const DataSection& options);
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  uint64_t size() const;  // non-empty lines of all files, in the order of data.path
+  uint64_t size() const;  // non-empty lines of all files, and frames, in the order of data.path
   // Throws BadSample, or Error(kIo) where a file has changed since it was opened. Whether media files can be read is
   // found out by whoever reads them.
   Sample sample(uint64_t index) const;

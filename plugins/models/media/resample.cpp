@@ -13,8 +13,6 @@ namespace {
 constexpr int kChannels = 3;
 constexpr int kFractionBits = 32 - 8 - 2;  // products of 8-bit values and coefficients, summed, stay within 32 bits
 constexpr int32_t kHalf = 1 << (kFractionBits - 1);
-constexpr double kSupport = 2;  // of the cubic kernel, in source pixels where nothing is reduced
-
 constexpr int kLanes = 16;
 using Bytes [[gnu::vector_size(kLanes)]] = uint8_t;
 using Halves [[gnu::vector_size(kLanes * 2)]] = uint16_t;
@@ -27,6 +25,14 @@ double cubic(double x) {
   return 0;
 }
 
+double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+struct Filter {
+  double (*weight)(double);
+  double support;  // to each side, in source pixels where nothing is reduced
+};
+constexpr Filter kCubic{cubic, 2}, kTriangle{triangle, 1};
+
 // For each target pixel the first source pixel it sees, how many, and their weights.
 struct Kernel {
   struct Span {
@@ -37,10 +43,10 @@ struct Kernel {
   std::vector<int32_t> weights;
   int64_t stride;
 
-  Kernel(int64_t source, int64_t target) {
+  Kernel(const Filter& filter, int64_t source, int64_t target) {
     const double scale = static_cast<double>(source) / static_cast<double>(target);
     const double reduction = std::max(scale, 1.0);
-    const double support = kSupport * reduction;
+    const double support = filter.support * reduction;
     stride = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
     spans.resize(static_cast<size_t>(target));
     weights.assign(static_cast<size_t>(target * stride), 0);
@@ -51,7 +57,7 @@ struct Kernel {
       const auto end = std::min<int64_t>(static_cast<int64_t>(centre + support + 0.5), source);
       double sum = 0;
       for (int64_t i = first; i < end; ++i) {
-        const double weight = cubic((static_cast<double>(i) - centre + 0.5) * (1.0 / reduction));
+        const double weight = filter.weight((static_cast<double>(i) - centre + 0.5) * (1.0 / reduction));
         exact[static_cast<size_t>(i - first)] = weight;
         sum += weight;
       }
@@ -169,17 +175,16 @@ bool columns_go_first(Size size, Size target, PassOrder order) {
          size.height - target.height > 2 * (size.width - target.width);
 }
 
-}  // namespace
-
-void resize_bicubic(const uint8_t* source, Size size, uint8_t* target, Size target_size, PassOrder order) {
+void resize(const Filter& filter, const uint8_t* source, Size size, uint8_t* target, Size target_size,
+            PassOrder order) {
   const auto [height, width] = size;
   const auto [target_height, target_width] = target_size;
   const int64_t row = width * kChannels, target_row = target_width * kChannels;
   const auto rows = [&](const uint8_t* from, uint8_t* to, int64_t count) {
-    resize_rows(from, width, to, target_width, count, Kernel(width, target_width));
+    resize_rows(from, width, to, target_width, count, Kernel(filter, width, target_width));
   };
   const auto columns = [&](const uint8_t* from, uint8_t* to, int64_t row_bytes) {
-    resize_columns(from, to, target_height, row_bytes, Kernel(height, target_height));
+    resize_columns(from, to, target_height, row_bytes, Kernel(filter, height, target_height));
   };
   if (height == target_height && width == target_width) {
     std::memcpy(target, source, static_cast<size_t>(height * row));
@@ -196,6 +201,16 @@ void resize_bicubic(const uint8_t* source, Size size, uint8_t* target, Size targ
     rows(source, between.get(), height);
     columns(between.get(), target, target_row);
   }
+}
+
+}  // namespace
+
+void resize_bicubic(const uint8_t* source, Size size, uint8_t* target, Size target_size, PassOrder order) {
+  resize(kCubic, source, size, target, target_size, order);
+}
+
+void resize_bilinear(const uint8_t* source, Size size, uint8_t* target, Size target_size, PassOrder order) {
+  resize(kTriangle, source, size, target, target_size, order);
 }
 
 }  // namespace lf::media

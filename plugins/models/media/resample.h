@@ -1,4 +1,4 @@
-// Bicubic resizing with anti-aliasing, to the bit what Pillow gives for 8-bit RGB: the back end that the processors of
+// Resizing with anti-aliasing, to the bit what Pillow gives for 8-bit RGB: the back end that the processors of
 // the families are compared with. Source: Keys, "Cubic convolution interpolation" (1981), a = -1/2; fixed-point
 // arithmetic and rounding as in Pillow 13 (src/libImaging/Resample.c).
 #pragma once
@@ -18,5 +18,6 @@ enum class PassOrder { kPillow, kRowsFirst };
 // source: u8 [size.height, size.width, 3], contiguous. target: u8 [target_size.height, target_size.width, 3], written
 // whole; no overlap. Sides are at least 1. [any thread]
 void resize_bicubic(const uint8_t* source, Size size, uint8_t* target, Size target_size, PassOrder order);
+void resize_bilinear(const uint8_t* source, Size size, uint8_t* target, Size target_size, PassOrder order);
 
 }  // namespace lf::media

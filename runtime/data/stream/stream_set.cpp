@@ -22,6 +22,9 @@ StreamSet::StreamSet(const JobConfig& config) : options_(config.data) {
            path.string(), options_.path.front().string());
     paths_.push_back(std::filesystem::absolute(path).lexically_normal());
   }
+  if (options_.format == "lerobot")
+    fail(Exit::kConfig, "data.format: lerobot is a directory's, and {} is a stream; set data.format = \"auto\"",
+         paths_.front().string());
   if (config.job.steps == 0)
     fail(Exit::kConfig,
          "job.epochs: {} is a stream, which is read once and whose length is not known; set job.steps (the run ends "

@@ -89,7 +89,9 @@ TEST_F(BadPlugins, a_descriptor_that_is_not_what_the_manifest_says_is_refused) {
 
 TEST_F(BadPlugins, an_exception_on_probe_is_told_on_one_line) {
   EXPECT_EQ(refusal_of("throws_in_entry"), "threw an exception on probe: no luck today");
+#ifndef __SANITIZE_ADDRESS__  // whose own dlopen lets no exception through
   EXPECT_THAT(refusal_of("throws_in_constructor"), HasSubstr("no luck"));
+#endif
 }
 
 #ifdef LF_TEST_HAS_STATIC_RUNTIME

@@ -88,6 +88,8 @@ RobotSamples::RobotSamples(const lf_host* host, RobotShape shape, RobotOptions o
 
 RobotSamples::~RobotSamples() = default;
 
+void RobotSamples::open_tokenizer() const { state_->tokenizer(); }
+
 RobotSampleSize RobotSamples::size(const lf_sample& sample) const {
   return family::at_place(sample, [&] {
     const FramePlace place = frame_place(sample);

@@ -46,8 +46,10 @@ struct RobotSampleSize {
 // options or of the tokenizer, which no other sample would escape, LF_E_INVALID.
 class RobotSamples {
  public:
-  // `host` outlives it. tokenizer: the folder of a tokenizer.json, read at the first sample.
+  // `host` outlives it. tokenizer: the folder of a tokenizer.json, read at the first sample or when asked to.
   RobotSamples(const lf_host* host, RobotShape shape, RobotOptions options, std::string tokenizer);
+  // So that a job without a tokenizer of use ends before its first step. Throws LF_E_INVALID.
+  void open_tokenizer() const;
   ~RobotSamples();
   RobotSamples(const RobotSamples&) = delete;
   RobotSamples& operator=(const RobotSamples&) = delete;

@@ -47,6 +47,7 @@ class File {
     int64_t width = -1, row = 0;
     const auto whole = read(column);
     for (const auto& chunk : whole->chunks()) append(*chunk, column, out, width, row);
+    if (row != rows_) fail_at(column, fmt::format("expected {} rows, got {}", rows_, row));
     if (width < 0) width = 1;  // of a file without rows
     const int64_t shape[] = {rows_, width};
     return sdk::give(std::move(out), dtype, shape);

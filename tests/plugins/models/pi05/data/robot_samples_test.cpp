@@ -105,6 +105,7 @@ TEST_F(RobotSamplesTest, what_no_sample_would_escape_is_the_jobs_fault) {
   EXPECT_THAT(refusal([&] { samples(options); }), HasSubstr("invalid: model.options.cameras: expected at most 2"));
   std::filesystem::remove(scratch_.path() / "tokenizer.json");
   EXPECT_THAT(refusal([&] { samples()->size(sample(0)); }), StartsWith("invalid: model.tokenizer: "));
+  EXPECT_THAT(refusal([&] { samples()->open_tokenizer(); }), StartsWith("invalid: model.tokenizer: "));
 }
 
 }  // namespace

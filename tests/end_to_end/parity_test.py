@@ -49,7 +49,7 @@ class Parity(unittest.TestCase):
                     self.agree(family, "qwen_vl", "--config", config)
 
     def test_the_family_that_takes_the_config_is_found_among_all_that_are_installed(self):
-        for name in ("qwen3_vl_moe-tiny", "internvl3-tiny", "deepseek_v3-tiny", "flux-tiny"):
+        for name in ("qwen3_vl_moe-tiny", "internvl3-tiny", "deepseek_v3-tiny", "flux-tiny", "pi05-tiny"):
             with self.subTest(name):
                 self.agree(REFERENCES / name, None)
         self.assertEqual(lfrun("parity", self.folder, "--out", self.folder / "out").returncode, 66)
@@ -66,6 +66,14 @@ class Parity(unittest.TestCase):
             for variant in ("tiny", "odd"):
                 with self.subTest(family=name, variant=variant):
                     self.agree(REFERENCES / f"{name}-{variant}", "diffusion")
+
+    def test_velocities_sampled_actions_losses_gradients_and_trajectories_of_all_pi05_cases_agree(self):
+        for variant in ("tiny", "odd"):
+            with self.subTest(variant=variant):
+                result = lfrun("parity", REFERENCES / f"pi05-{variant}", "--family", "pi05", "--out", self.folder / "out")
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertIn("AdamW steps", result.stdout)
+                self.assertRegex(result.stdout, r"train +sampled_actions .* ok")
 
     def test_wan_cases_agree_in_the_names_of_its_authors_too(self):
         for variant in ("tiny", "odd"):
@@ -111,7 +119,7 @@ class Parity(unittest.TestCase):
 
     def test_the_loss_and_all_gradients_together_agree_in_bf16(self):
         for name, family in (("qwen2_vl-tiny", "qwen_vl"), ("qwen2_5_vl-odd", "qwen_vl"), ("qwen3_vl-tiny", "qwen_vl"),
-                             ("internvl25-odd", "internvl"), ("internvl3-tiny", "internvl")):
+                             ("internvl25-odd", "internvl"), ("internvl3-tiny", "internvl"), ("pi05-tiny", "pi05")):
             with self.subTest(family=name):
                 result = lfrun("parity", REFERENCES / name, "--dtype", "bf16", "--family", family, "--out", self.folder)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -7,10 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "diffusion/draws.h"
 #include "diffusion/model_time.h"
+#include "diffusion/purposes.h"
 #include "diffusion/tensor_file.h"
 #include "family/conversation.h"
+#include "family/draws.h"
 #include "family/sample_place.h"
 #include "lf/plugin_sdk/guard.hpp"
 
@@ -113,7 +114,7 @@ PackedSample LatentSamples::make(const lf_sample& given, bool values) const {
     TensorFile file(path);
     const auto unknown = file.others({"latents", "context", "pooled", "y"}, "condition.");
     if (!unknown.empty()) refuse(fmt::format("{}: the model has no use for a tensor \"{}\"", path, unknown.front()));
-    const Draws draws(seed_, given.id, 0);
+    const family::Draws draws(seed_, given.id, 0);
     const bool wan = config_.architecture == Architecture::kWan;
     const std::vector<int64_t> patch = config_.packing();
     const Grid grid = grid_of(file, "latents", config_.latent_channels(), patch);

@@ -17,6 +17,10 @@ at::Tensor plain_activate(const at::Tensor& h, Activation activation) {
       const auto halves = h.to(wide(h)).chunk(2, -1);
       return (at::silu(halves[0]) * halves[1]).to(h.scalar_type());
     }
+    case Activation::kGatedGeluTanh: {
+      const auto halves = h.to(wide(h)).chunk(2, -1);
+      return (at::gelu(halves[0], "tanh") * halves[1]).to(h.scalar_type());
+    }
     case Activation::kQuickGelu: {
       const at::Tensor x = h.to(wide(h));
       return (x * at::sigmoid(kQuickGeluSlope * x)).to(h.scalar_type());
@@ -37,6 +41,12 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& h, Activation 
       const auto halves = h.to(wide(h)).chunk(2, -1);
       const at::Tensor g = dy.to(wide(h));
       return at::cat({at::silu_backward(g * halves[1], halves[0]), g * at::silu(halves[0])}, -1).to(h.scalar_type());
+    }
+    case Activation::kGatedGeluTanh: {
+      const auto halves = h.to(wide(h)).chunk(2, -1);
+      const at::Tensor g = dy.to(wide(h));
+      return at::cat({at::gelu_backward(g * halves[1], halves[0], "tanh"), g * at::gelu(halves[0], "tanh")}, -1)
+          .to(h.scalar_type());
     }
     case Activation::kQuickGelu: {
       const at::Tensor x = h.to(wide(h)), s = at::sigmoid(kQuickGeluSlope * x);

@@ -81,15 +81,17 @@ at::Tensor attention(const at::Tensor& qkv, const AttentionShape& shape, const H
   cpu::AttentionForward forward;
   {
     at::NoGradGuard no_grad;
-    forward = cpu::attention(parts_of(qkv, shape), shape, norms, rotary, segments);
+    forward = cpu::attention(parts_of(qkv, shape), shape, norms, {rotary, segments}, {rotary, segments});
   }
   return record(forward.out, {.inputs = {qkv},
                               .trains = norms.trained(),
                               .saved = {qkv, forward.out, forward.log_sum, rotary.cosine, rotary.sine},
                               .backward = [shape, norms, segments](const Tensors& dy, const Tensors& saved) -> Tensors {
                                 const at::Tensor dqkv = at::empty_like(saved[0]);
+                                const RotaryTable rotary{saved[3], saved[4]};
                                 cpu::attention_backward(dy[0], parts_of(saved[0], shape), {saved[1], saved[2]}, shape,
-                                                        norms, {saved[3], saved[4]}, segments, parts_of(dqkv, shape));
+                                                        norms, {rotary, segments}, {rotary, segments},
+                                                        parts_of(dqkv, shape));
                                 return {dqkv};
                               }});
 }

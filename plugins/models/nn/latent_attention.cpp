@@ -48,7 +48,7 @@ at::Tensor latent_attention(const at::Tensor& query, const at::Tensor& expanded,
   {
     at::NoGradGuard no_grad;
     const KeysAndValues rows = put_together(expanded, shared_key, shape);
-    forward = cpu::attention({query, rows.key, rows.value}, shape.attention(), {}, {}, segments);
+    forward = cpu::attention({query, rows.key, rows.value}, shape.attention(), {}, {{}, segments}, {{}, segments});
   }
   return record(forward.out,
                 {.inputs = {query, expanded, shared_key},
@@ -59,7 +59,7 @@ at::Tensor latent_attention(const at::Tensor& query, const at::Tensor& expanded,
                    const cpu::AttentionRows gradients{at::empty_like(query), at::empty_like(rows.key),
                                                       at::empty_like(rows.value)};
                    cpu::attention_backward(dy[0], {query, rows.key, rows.value}, {saved[3], saved[4]},
-                                           shape.attention(), {}, {}, segments, gradients);
+                                           shape.attention(), {}, {{}, segments}, {{}, segments}, gradients);
                    const int64_t n = query.size(0), h = shape.heads;
                    const at::Tensor dkey = gradients.key.view({n, h, shape.head_size()});
                    const at::Tensor dexpanded =

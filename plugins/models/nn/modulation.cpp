@@ -15,7 +15,7 @@ at::Tensor vector(const at::Tensor& rows, int64_t of, int64_t place, int64_t wid
   return rows[of].narrow(0, place * width, width);
 }
 
-// Each run as the layer norm that it is: weight 1 + scale, bias shift.
+// Each run as the norm that it is: weight 1 + scale, bias shift.
 struct RunNorm {
   int64_t begin, rows;
   Norm norm;
@@ -25,8 +25,8 @@ std::vector<RunNorm> norms_of(const Modulation& modulation, const Runs& runs, in
   std::vector<RunNorm> norms;
   for (size_t i = 0; i < runs.count(); ++i) {
     if (runs.starts[i + 1] == runs.starts[i]) continue;
-    Norm norm{NormKind::kLayer, modulation.eps, {}, {}};
-    norm.weight.value = vector(modulation.rows, runs.of[i], modulation.scale, width) + 1;
+    Norm norm{modulation.kind, modulation.eps, {}, {}, /*offset=*/1};
+    norm.weight.value = vector(modulation.rows, runs.of[i], modulation.scale, width).contiguous();
     norm.bias.value = vector(modulation.rows, runs.of[i], modulation.shift, width).contiguous();
     norms.push_back({runs.starts[i], runs.starts[i + 1] - runs.starts[i], std::move(norm)});
   }

@@ -1,5 +1,5 @@
-// Adaptive layer norm: scale, shift and gate of a layer come from a conditioning row (arXiv:2212.09748).
-//   modulated   y = (x - mean(x)) / sqrt(var(x) + eps) · (1 + scale) + shift
+// Adaptive norms: scale, shift and gate of a layer come from a conditioning row (arXiv:2212.09748).
+//   modulated   y = norm(x) · (1 + scale) + shift      (norm.h; of layers, or of root mean squares)
 //   gated       y = residual + gate · x
 // Rows of packed samples share conditioning rows in runs: a sample's, or a frame's that has a time of its own.
 #pragma once
@@ -26,6 +26,7 @@ struct Modulation {
   at::Tensor rows;  // [G, k · C]
   int64_t shift = 0, scale = 1;
   double eps = 1e-6;
+  NormKind kind = NormKind::kLayer;
 };
 
 // rows [G, k · C] with the vectors of `table` [1, k, C] added to each.

@@ -15,6 +15,10 @@ at::Tensor centred(const at::Tensor& x, const NormStatistics& statistics) {
   return value * statistics.inverse_deviation;
 }
 
+at::Tensor weight_of(const Norm& norm, const at::Tensor& like) {
+  return norm.offset == 0 ? norm.weight.value : norm.weight.value.to(like.scalar_type()) + norm.offset;
+}
+
 at::Tensor plain_normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics) {
   at::Tensor value = x.to(wide(x));
   if (norm.kind == NormKind::kLayer) {
@@ -22,7 +26,7 @@ at::Tensor plain_normalize(const at::Tensor& x, const Norm& norm, NormStatistics
     value = value - statistics->mean;
   }
   statistics->inverse_deviation = (value.square().mean(-1, true) + norm.eps).rsqrt();
-  at::Tensor y = value * statistics->inverse_deviation * norm.weight.value;
+  at::Tensor y = value * statistics->inverse_deviation * weight_of(norm, value);
   if (norm.bias.defined()) y = y + norm.bias.value;
   return y.to(x.scalar_type());
 }
@@ -33,7 +37,7 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& x, const NormS
   if (norm.weight.trained()) norm.weight.add_gradient((g * x_hat).sum(0));
   if (norm.bias.trained()) norm.bias.add_gradient(g.sum(0));
   if (!wants_input_gradient) return {};
-  const at::Tensor gw = g * norm.weight.value;
+  const at::Tensor gw = g * weight_of(norm, g);
   at::Tensor dx = gw - x_hat * (gw * x_hat).mean(-1, true);
   if (norm.kind == NormKind::kLayer) dx = dx - gw.mean(-1, true);
   return (dx * statistics.inverse_deviation).to(x.scalar_type());

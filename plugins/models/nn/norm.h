@@ -1,6 +1,6 @@
 // Root-mean-square and layer normalisation over the last axis.
-//   RMS    y = x / sqrt(mean(x²) + eps) · w                     (arXiv:1910.07467)
-//   layer  y = (x - mean(x)) / sqrt(var(x) + eps) · w + b       (arXiv:1607.06450)
+//   RMS    y = x / sqrt(mean(x²) + eps) · (w + offset) + b              (arXiv:1910.07467)
+//   layer  y = (x - mean(x)) / sqrt(var(x) + eps) · (w + offset) + b    (arXiv:1607.06450)
 #pragma once
 
 #include "nn/parameter.h"
@@ -13,8 +13,9 @@ enum class NormKind { kRms, kLayer };
 struct Norm {
   NormKind kind = NormKind::kRms;
   double eps = 1e-6;
-  Parameter weight;  // [C]
-  Parameter bias;    // [C], layer only
+  Parameter weight;   // [C]
+  Parameter bias;     // [C], or undefined: none
+  double offset = 0;  // Gemma and adaptive norms keep w - 1; added in f32, which bf16 values of w + 1 would round off
 
   bool trained() const { return weight.trained() || bias.trained(); }
 };

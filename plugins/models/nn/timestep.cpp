@@ -1,6 +1,7 @@
 #include "nn/timestep.h"
 
 #include <cmath>
+#include <numbers>
 
 #include <ATen/ATen.h>
 
@@ -14,6 +15,13 @@ at::Tensor timestep_embedding(const at::Tensor& time, int64_t width, double scal
   at::Tensor embedding = at::cat({angle.cos(), angle.sin()}, 1);
   if (width % 2 == 1) embedding = at::cat({embedding, at::zeros({time.size(0), 1}, time.options())}, 1);
   return embedding;
+}
+
+at::Tensor period_embedding(const at::Tensor& time, int64_t width, double shortest, double longest) {
+  const auto wide = time.options().dtype(at::kDouble);
+  const at::Tensor period = shortest * at::pow(longest / shortest, at::linspace(0.0, 1.0, width / 2, wide));
+  const at::Tensor angle = (1.0 / period * 2 * std::numbers::pi).unsqueeze(0) * time.to(at::kDouble).unsqueeze(1);
+  return at::cat({angle.sin(), angle.cos()}, 1).to(at::kFloat);
 }
 
 }  // namespace lf::nn

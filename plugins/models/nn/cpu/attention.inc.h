@@ -86,19 +86,19 @@ inline float inverse_rms(const float* x, int64_t n, float eps) {
 
 // One head of one row: widened, normed, rotated, scaled. [width], padding 0.
 template <typename T>
-inline void prepare(const AttentionProblem<T>& p, const T* from, int64_t row, const float* weight, float scale,
-                    int64_t width, float* to) {
+inline void prepare(const AttentionProblem<T>& p, const T* from, const RotaryRows& rotary, int64_t row,
+                    const float* weight, float scale, int64_t width, float* to) {
   const int64_t d = p.head_size, half = d / 2;
   widen(from, d, width, to);
   if (weight != nullptr) {
     const float inverse = inverse_rms(to, d, p.eps);
     for_vectors(d, [&](int64_t i, auto get, auto put) { put(to + i, get(to + i) * inverse * get(weight + i)); });
   }
-  if (p.cosine == nullptr) {
+  if (rotary.cosine == nullptr) {
     for_vectors(d, [&](int64_t i, auto get, auto put) { put(to + i, get(to + i) * scale); });
     return;
   }
-  const float *c = p.cosine + row * half, *s = p.sine + row * half;
+  const float *c = rotary.cosine + row * half, *s = rotary.sine + row * half;
   for_vectors(half, [&](int64_t i, auto get, auto put) {
     const V a = get(to + i), b = get(to + half + i), cosine = get(c + i), sine = get(s + i);
     put(to + i, (a * cosine - b * sine) * scale);
@@ -108,13 +108,13 @@ inline void prepare(const AttentionProblem<T>& p, const T* from, int64_t row, co
 
 // The gradient of what prepare read, from the gradient of what it made (times scale); adds the weight's gradient.
 template <typename T>
-inline void unprepare(const AttentionProblem<T>& p, const T* from, int64_t row, const float* weight, float scale,
-                      float* gradient, float* raw, float* dweight, T* to) {
+inline void unprepare(const AttentionProblem<T>& p, const T* from, const RotaryRows& rotary, int64_t row,
+                      const float* weight, float scale, float* gradient, float* raw, float* dweight, T* to) {
   const int64_t d = p.head_size, half = d / 2;
-  if (p.cosine == nullptr) {
+  if (rotary.cosine == nullptr) {
     for_vectors(d, [&](int64_t i, auto get, auto put) { put(gradient + i, get(gradient + i) * scale); });
   } else {
-    const float *c = p.cosine + row * half, *s = p.sine + row * half;
+    const float *c = rotary.cosine + row * half, *s = rotary.sine + row * half;
     for_vectors(half, [&](int64_t i, auto get, auto put) {
       const V a = get(gradient + i), b = get(gradient + half + i), cosine = get(c + i), sine = get(s + i);
       put(gradient + i, (a * cosine + b * sine) * scale);
@@ -167,24 +167,26 @@ inline int64_t seen(bool causal, int64_t i, int64_t begin, int64_t keys) {
 
 template <typename T>
 void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, float* scratch) {
-  const int64_t rows = task.end - task.begin, d = p.head_size, dv = p.value_size, group = p.heads / p.kv_heads;
+  const int64_t rows = task.keys.end - task.keys.begin, queries = task.queries.end - task.queries.begin;
+  const int64_t d = p.head_size, dv = p.value_size, group = p.heads / p.kv_heads;
   Buffers b;
   lay_out(b, d, dv, rows, false, scratch);
   clear_last_panel(rows, d, b.key_panels);
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t row = task.begin + i;
-    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), row, p.key_weight, 1.0f, b.width, b.row);
+    const int64_t row = task.keys.begin + i;
+    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), p.key_rotary, row, p.key_weight, 1.0f, b.width,
+            b.row);
     add_to_panels(b.row, i, d, b.key_panels);
     widen(p.value + row * p.value_stride + value_at(p, task.kv_head), dv, b.value_width, b.values + i * b.value_width);
   }
   float top[kQueryTile], total[kQueryTile];
   for (int64_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head)
-    for (int64_t first = 0; first < rows; first += kQueryTile) {
-      const int64_t n = rows - first < kQueryTile ? rows - first : kQueryTile;
+    for (int64_t first = 0; first < queries; first += kQueryTile) {
+      const int64_t n = queries - first < kQueryTile ? queries - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = task.begin + first + i;
-        prepare(p, p.query + row * p.query_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
-                b.queries + i * b.width);
+        const int64_t row = task.queries.begin + first + i;
+        prepare(p, p.query + row * p.query_stride + query_at(p, head), p.query_rotary, row, p.query_weight, p.scale,
+                b.width, b.queries + i * b.width);
         top[i] = kNoScore;
         total[i] = 0;
         for (int64_t j = 0; j < b.value_width; ++j) b.outs[i * b.value_width + j] = 0;
@@ -217,7 +219,7 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
                 b.outs, b.value_width, true);
       }
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = task.begin + first + i;
+        const int64_t row = task.queries.begin + first + i;
         const float inverse = 1.0f / total[i];
         T* to = p.out + (row * p.heads + head) * dv;
         const float* from = b.outs + i * b.value_width;
@@ -230,15 +232,17 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
 template <typename T>
 void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task, float* scratch,
                         float* norm_gradients) {
-  const int64_t rows = task.end - task.begin, d = p.head_size, dv = p.value_size, group = p.heads / p.kv_heads;
+  const int64_t rows = task.keys.end - task.keys.begin, queries = task.queries.end - task.queries.begin;
+  const int64_t d = p.head_size, dv = p.value_size, group = p.heads / p.kv_heads;
   Buffers b;
   lay_out(b, d, dv, rows, true, scratch);
   clear_last_panel(rows, d, b.key_panels);
   clear_last_panel(rows, dv, b.value_panels);
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t row = task.begin + i;
+    const int64_t row = task.keys.begin + i;
     float* key = b.keys + i * b.width;
-    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), row, p.key_weight, 1.0f, b.width, key);
+    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), p.key_rotary, row, p.key_weight, 1.0f, b.width,
+            key);
     add_to_panels(key, i, d, b.key_panels);
     widen(p.value + row * p.value_stride + value_at(p, task.kv_head), dv, b.value_width, b.row);
     add_to_panels(b.row, i, dv, b.value_panels);
@@ -252,12 +256,12 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
 
   float delta[kQueryTile], log_sum[kQueryTile];
   for (int64_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head)
-    for (int64_t first = 0; first < rows; first += kQueryTile) {
-      const int64_t n = rows - first < kQueryTile ? rows - first : kQueryTile;
+    for (int64_t first = 0; first < queries; first += kQueryTile) {
+      const int64_t n = queries - first < kQueryTile ? queries - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = task.begin + first + i;
-        prepare(p, p.query + row * p.query_stride + query_at(p, head), row, p.query_weight, p.scale, b.width,
-                b.queries + i * b.width);
+        const int64_t row = task.queries.begin + first + i;
+        prepare(p, p.query + row * p.query_stride + query_at(p, head), p.query_rotary, row, p.query_weight, p.scale,
+                b.width, b.queries + i * b.width);
         widen(p.dout + (row * p.heads + head) * dv, dv, b.value_width, b.outs + i * b.value_width);
         const T* out = p.out + (row * p.heads + head) * dv;
         const float* dout = b.outs + i * b.value_width;
@@ -290,14 +294,15 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
                 true);
       }
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t row = task.begin + first + i, at = row * p.query_stride + query_at(p, head);
-        unprepare(p, p.query + at, row, p.query_weight, p.scale, b.dqueries + i * b.width, b.row, query_weight_gradient,
-                  p.dquery + at);
+        const int64_t row = task.queries.begin + first + i, at = row * p.query_stride + query_at(p, head);
+        unprepare(p, p.query + at, p.query_rotary, row, p.query_weight, p.scale, b.dqueries + i * b.width, b.row,
+                  query_weight_gradient, p.dquery + at);
       }
     }
   for (int64_t i = 0; i < rows; ++i) {
-    const int64_t row = task.begin + i, at = row * p.key_stride + key_at(p, task.kv_head);
-    unprepare(p, p.key + at, row, p.key_weight, 1.0f, b.dkeys + i * b.width, b.row, key_weight_gradient, p.dkey + at);
+    const int64_t row = task.keys.begin + i, at = row * p.key_stride + key_at(p, task.kv_head);
+    unprepare(p, p.key + at, p.key_rotary, row, p.key_weight, 1.0f, b.dkeys + i * b.width, b.row, key_weight_gradient,
+              p.dkey + at);
     T* to = p.dvalue + row * p.value_stride + value_at(p, task.kv_head);
     const float* from = b.dvalues + i * b.value_width;
     for_vectors(dv, [&](int64_t j, auto get, auto put) { put(to + j, get(from + j)); });

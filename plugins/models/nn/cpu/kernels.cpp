@@ -21,7 +21,7 @@ void norm_forward(const NormForward<T>& n, Range range) {
     const T* x = n.x + row * n.columns;
     T* y = n.y + row * n.columns;
     float mean = 0;
-    if (n.bias != nullptr) {
+    if (n.mean != nullptr) {
       V total{};
       for_vectors(n.columns, [&](int64_t i, auto get, auto) { total += get(x + i); });
       mean = sum(total) * inverse_columns;
@@ -35,7 +35,7 @@ void norm_forward(const NormForward<T>& n, Range range) {
     const float inverse = 1.0f / __builtin_sqrtf(sum(squares) * inverse_columns + n.eps);
     n.inverse_deviation[row] = inverse;
     for_vectors(n.columns, [&](int64_t i, auto get, auto put) {
-      V v = (get(x + i) - mean) * inverse * get(n.weight + i);
+      V v = (get(x + i) - mean) * inverse * (get(n.weight + i) + n.offset);
       if (n.bias != nullptr) v += get(n.bias + i);
       put(y + i, v);
     });
@@ -50,7 +50,7 @@ void norm_backward(const NormBackward<T>& n, Range range, float* dweight, float*
     const float inverse = n.inverse_deviation[row], mean = n.mean == nullptr ? 0 : n.mean[row];
     V dot{}, total{};
     for_vectors(n.columns, [&](int64_t i, auto get, auto put) {
-      const V g = get(dy + i), x_hat = (get(x + i) - mean) * inverse, gw = g * get(n.weight + i);
+      const V g = get(dy + i), x_hat = (get(x + i) - mean) * inverse, gw = g * (get(n.weight + i) + n.offset);
       dot += gw * x_hat;
       total += gw;
       if (dweight != nullptr) put(dweight + i, get(dweight + i) + g * x_hat);
@@ -60,34 +60,47 @@ void norm_backward(const NormBackward<T>& n, Range range, float* dweight, float*
     const float along = sum(dot) * inverse_columns, shift = n.mean == nullptr ? 0 : sum(total) * inverse_columns;
     T* dx = n.dx + row * n.columns;
     for_vectors(n.columns, [&](int64_t i, auto get, auto put) {
-      const V x_hat = (get(x + i) - mean) * inverse, gw = get(dy + i) * get(n.weight + i);
+      const V x_hat = (get(x + i) - mean) * inverse, gw = get(dy + i) * (get(n.weight + i) + n.offset);
       put(dx + i, (gw - x_hat * along - shift) * inverse);
     });
   }
 }
 
-template <typename T>
-void gated_silu(const T* h, T* y, int64_t width, Range range) {
+// tanh(z) = 2 sigmoid(2z) - 1, so that gelu tanh is x sigmoid(2z), z = sqrt(2 / pi) (x + 0.044715 x^3).
+constexpr float kGeluTanhSlope = 1.5957691216057308f, kGeluTanhCubic = 0.044715f;
+
+// x sigmoid(angle(x)), and slope(x) = x angle'(x).
+struct SiluGate {
+  static V angle(V x) { return x; }
+  static V slope(V x) { return x; }
+};
+struct GeluTanhGate {
+  static V angle(V x) { return x * (kGeluTanhSlope + kGeluTanhSlope * kGeluTanhCubic * x * x); }
+  static V slope(V x) { return x * (kGeluTanhSlope + 3 * kGeluTanhSlope * kGeluTanhCubic * x * x); }
+};
+
+template <typename Gate, typename T>
+void gated(const T* h, T* y, int64_t width, Range range) {
   for (int64_t row = range.begin; row < range.end; ++row) {
     const T *gate = h + row * 2 * width, *up = gate + width;
     T* to = y + row * width;
     for_vectors(width, [&](int64_t i, auto get, auto put) {
       const V g = get(gate + i);
-      put(to + i, g * sigmoid(g) * get(up + i));
+      put(to + i, g * sigmoid(Gate::angle(g)) * get(up + i));
     });
   }
 }
 
-template <typename T>
-void gated_silu_backward(const T* dy, const T* h, T* dh, T* value, int64_t width, Range range) {
+template <typename Gate, typename T>
+void gated_backward(const T* dy, const T* h, T* dh, T* value, int64_t width, Range range) {
   for (int64_t row = range.begin; row < range.end; ++row) {
     const T *gate = h + row * 2 * width, *up = gate + width, *gradient = dy + row * width;
     T *dgate = dh + row * 2 * width, *dup = dgate + width, *to = value + row * width;
     for_vectors(width, [&](int64_t i, auto get, auto put) {
-      const V g = get(gate + i), u = get(up + i), d = get(gradient + i), s = sigmoid(g), silu = g * s;
-      put(dup + i, d * silu);
-      put(dgate + i, d * u * (s + silu * (1.0f - s)));
-      put(to + i, silu * u);
+      const V g = get(gate + i), u = get(up + i), d = get(gradient + i), s = sigmoid(Gate::angle(g)), open = g * s;
+      put(dup + i, d * open);
+      put(dgate + i, d * u * (s + s * Gate::slope(g) * (1.0f - s)));
+      put(to + i, open * u);
     });
   }
 }
@@ -115,16 +128,13 @@ void quick_gelu_backward(const T* dy, const T* h, T* dh, T* value, Range range) 
   });
 }
 
-// tanh(z) = 2 sigmoid(2z) - 1, so that gelu tanh is x sigmoid(2z), z = sqrt(2 / pi) (x + 0.044715 x^3).
-constexpr float kGeluTanhSlope = 1.5957691216057308f, kGeluTanhCubic = 0.044715f;
-
 template <typename T>
 void gelu_tanh(const T* h, T* y, Range range) {
   const T* from = h + range.begin;
   T* to = y + range.begin;
   for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
     const V x = get(from + i);
-    put(to + i, x * sigmoid(x * (kGeluTanhSlope + kGeluTanhSlope * kGeluTanhCubic * x * x)));
+    put(to + i, x * sigmoid(GeluTanhGate::angle(x)));
   });
 }
 
@@ -133,10 +143,8 @@ void gelu_tanh_backward(const T* dy, const T* h, T* dh, T* value, Range range) {
   const T *from = h + range.begin, *gradient = dy + range.begin;
   T *to = dh + range.begin, *again = value + range.begin;
   for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
-    const V x = get(from + i), square = x * x;
-    const V s = sigmoid(x * (kGeluTanhSlope + kGeluTanhSlope * kGeluTanhCubic * square));
-    const V slope = x * (kGeluTanhSlope + 3 * kGeluTanhSlope * kGeluTanhCubic * square);
-    put(to + i, get(gradient + i) * s * (1.0f + slope * (1.0f - s)));
+    const V x = get(from + i), s = sigmoid(GeluTanhGate::angle(x));
+    put(to + i, get(gradient + i) * s * (1.0f + GeluTanhGate::slope(x) * (1.0f - s)));
     put(again + i, x * s);
   });
 }
@@ -193,9 +201,20 @@ void cross_entropy(float* logits, const int64_t* targets, const float* weights, 
 
 template <typename T>
 constexpr KernelsOf<T> table_of() {
-  return {norm_forward<T>,      norm_backward<T>,       gated_silu<T>,     gated_silu_backward<T>,
-          quick_gelu<T>,        quick_gelu_backward<T>, gelu_tanh<T>,      gelu_tanh_backward<T>,
-          add_rows<T>,          heads_forward<T>,       heads_backward<T>, attention_forward<T>,
+  return {norm_forward<T>,
+          norm_backward<T>,
+          gated<SiluGate, T>,
+          gated_backward<SiluGate, T>,
+          gated<GeluTanhGate, T>,
+          gated_backward<GeluTanhGate, T>,
+          quick_gelu<T>,
+          quick_gelu_backward<T>,
+          gelu_tanh<T>,
+          gelu_tanh_backward<T>,
+          add_rows<T>,
+          heads_forward<T>,
+          heads_backward<T>,
+          attention_forward<T>,
           attention_backward<T>};
 }
 

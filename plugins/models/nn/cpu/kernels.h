@@ -19,12 +19,12 @@ template <typename T>
 struct NormForward {
   const T* x;
   const T* weight;
-  const T* bias;  // null: root mean square, no mean taken off
+  const T* bias;  // null: none
   T* y;
-  float* mean;  // [rows], layer only
+  float* mean;  // [rows]; null: root mean square, no mean taken off
   float* inverse_deviation;
   int64_t columns;
-  float eps;
+  float eps, offset;  // offset: added to the weight
 };
 
 template <typename T>
@@ -36,6 +36,13 @@ struct NormBackward {
   const float* inverse_deviation;
   T* dx;  // null: not wanted
   int64_t columns;
+  float offset;
+};
+
+// Cosines and sines of rows, [., head_size / 2]; null: nothing is rotated.
+struct RotaryRows {
+  const float* cosine;
+  const float* sine;
 };
 
 // Rotated queries and keys, softmax, values: see attention.h of nn for what is computed. Rows of queries, keys and
@@ -43,12 +50,11 @@ struct NormBackward {
 template <typename T>
 struct AttentionProblem {
   const T* query;  // [N, heads, head_size], query_stride apart
-  const T* key;    // [N, kv_heads, head_size]
-  const T* value;  // [N, kv_heads, value_size]
+  const T* key;    // [M, kv_heads, head_size]
+  const T* value;  // [M, kv_heads, value_size]
   int64_t query_stride, key_stride, value_stride;
   int64_t group_stride;  // by group: elements from one key/value head's queries to the next's; 0: by kind
-  const float* cosine;   // [N, head_size / 2]; null: nothing is rotated
-  const float* sine;
+  RotaryRows query_rotary, key_rotary;
   const float* query_weight;  // [head_size], null: no norms
   const float* key_weight;
   float eps, scale;
@@ -64,9 +70,10 @@ struct AttentionProblem {
   T* dvalue;
 };
 
-// One segment and one key/value head with its queries.
+// One segment and one key/value head with its queries: rows of queries, and rows of keys and values. Causal: the same.
 struct AttentionTask {
-  int64_t begin, end, kv_head;
+  Range queries, keys;
+  int64_t kv_head;
 };
 
 // Sparse attention over the latents of one segment: see sparse_attention.h of nn. All strides are multiples of 16
@@ -110,6 +117,8 @@ struct KernelsOf {
   // h [rows, 2 width] -> y [rows, width]; backward: dh and the value again.
   void (*gated_silu)(const T* h, T* y, int64_t width, Range);
   void (*gated_silu_backward)(const T* dy, const T* h, T* dh, T* value, int64_t width, Range);
+  void (*gated_gelu_tanh)(const T* h, T* y, int64_t width, Range);
+  void (*gated_gelu_tanh_backward)(const T* dy, const T* h, T* dh, T* value, int64_t width, Range);
   // Of `Range` elements.
   void (*quick_gelu)(const T* h, T* y, Range);
   void (*quick_gelu_backward)(const T* dy, const T* h, T* dh, T* value, Range);

@@ -59,7 +59,7 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* stat
   by_type(x, [&]<typename T>(T) {
     const NormForward<T> work{in<T>(x),  in<T>(norm.weight.value),     in<T>(norm.bias.value),
                               out<T>(y), out<float>(statistics->mean), out<float>(statistics->inverse_deviation),
-                              columns,   static_cast<float>(norm.eps)};
+                              columns,   static_cast<float>(norm.eps), static_cast<float>(norm.offset)};
     for_ranges(rows, row_grain(columns), [&](int64_t begin, int64_t end) {
       kernels_of<T>().norm_forward(work, {begin, end});
     });
@@ -84,7 +84,8 @@ at::Tensor normalize_backward(const at::Tensor& dy_given, const at::Tensor& x, c
                                in<float>(statistics.mean),
                                in<float>(statistics.inverse_deviation),
                                out<T>(dx),
-                               columns};
+                               columns,
+                               static_cast<float>(norm.offset)};
     const auto row_of = [columns](float* sums, int64_t part) {
       return sums == nullptr ? nullptr : sums + part * columns;
     };
@@ -99,13 +100,15 @@ at::Tensor normalize_backward(const at::Tensor& dy_given, const at::Tensor& x, c
 }
 
 at::Tensor activate(const at::Tensor& h, Activation activation) {
-  const bool gated = activation == Activation::kGatedSilu;
+  const bool gated = is_gated(activation);
   const int64_t rows = h.size(0), width = h.size(1) / (gated ? 2 : 1);
   const at::Tensor y = at::empty({rows, width}, h.options());
   by_type(h, [&]<typename T>(T) {
     if (gated) {
+      const auto& k = kernels_of<T>();
+      const auto loop = activation == Activation::kGatedSilu ? k.gated_silu : k.gated_gelu_tanh;
       for_ranges(rows, row_grain(width), [&](int64_t begin, int64_t end) {
-        kernels_of<T>().gated_silu(in<T>(h), out<T>(y), width, {begin, end});
+        loop(in<T>(h), out<T>(y), width, {begin, end});
       });
     } else {
       const auto& k = kernels_of<T>();
@@ -120,14 +123,15 @@ at::Tensor activate(const at::Tensor& h, Activation activation) {
 
 ActivationBackward activate_backward(const at::Tensor& dy_given, const at::Tensor& h, Activation activation) {
   const at::Tensor dy = dy_given.contiguous();
-  const bool gated = activation == Activation::kGatedSilu;
+  const bool gated = is_gated(activation);
   const int64_t rows = h.size(0), width = dy.size(1);
   const ActivationBackward back{at::empty_like(h), at::empty({rows, width}, h.options())};
   by_type(h, [&]<typename T>(T) {
     if (gated) {
+      const auto& k = kernels_of<T>();
+      const auto loop = activation == Activation::kGatedSilu ? k.gated_silu_backward : k.gated_gelu_tanh_backward;
       for_ranges(rows, row_grain(width), [&](int64_t begin, int64_t end) {
-        kernels_of<T>().gated_silu_backward(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), width,
-                                            {begin, end});
+        loop(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), width, {begin, end});
       });
     } else {
       const auto& k = kernels_of<T>();
@@ -218,21 +222,22 @@ at::Tensor join_heads_backward(const at::Tensor& djoint, const Stream& stream, c
 namespace {
 
 // Long tasks first, so that no thread is left with one at the end.
-std::vector<AttentionTask> attention_tasks(const AttentionShape& shape, const Segments& segments) {
+std::vector<AttentionTask> attention_tasks(const AttentionShape& shape, const Segments& queries, const Segments& keys) {
   std::vector<AttentionTask> tasks;
-  for (size_t s = 0; s < segments.count(); ++s)
-    if (segments.starts[s] < segments.starts[s + 1])
+  for (size_t s = 0; s < keys.count(); ++s)
+    if (keys.starts[s] < keys.starts[s + 1])
       for (int64_t head = 0; head < shape.kv_heads; ++head)
-        tasks.push_back({segments.starts[s], segments.starts[s + 1], head});
+        tasks.push_back({{queries.starts[s], queries.starts[s + 1]}, {keys.starts[s], keys.starts[s + 1]}, head});
   std::stable_sort(tasks.begin(), tasks.end(),
-                   [](const auto& a, const auto& b) { return a.end - a.begin > b.end - b.begin; });
+                   [](const auto& a, const auto& b) { return a.keys.end - a.keys.begin > b.keys.end - b.keys.begin; });
   return tasks;
 }
 
 template <typename T>
 AttentionProblem<T> attention_problem(const AttentionRows& rows, const AttentionForward& forward,
                                       const AttentionShape& shape, const at::Tensor& query_weight,
-                                      const at::Tensor& key_weight, double eps, const RotaryTable& rotary) {
+                                      const at::Tensor& key_weight, double eps, const AttentionSide& queries,
+                                      const AttentionSide& keys) {
   AttentionProblem<T> problem{};
   problem.query = in<T>(rows.query);
   problem.key = in<T>(rows.key);
@@ -241,8 +246,8 @@ AttentionProblem<T> attention_problem(const AttentionRows& rows, const Attention
   problem.key_stride = rows.key.stride(0);
   problem.value_stride = rows.value.stride(0);
   problem.group_stride = shape.layout == QkvLayout::kByGroup ? (shape.heads / shape.kv_heads + 2) * shape.head_size : 0;
-  problem.cosine = in<float>(rotary.cosine);
-  problem.sine = in<float>(rotary.sine);
+  problem.query_rotary = {in<float>(queries.rotary.cosine), in<float>(queries.rotary.sine)};
+  problem.key_rotary = {in<float>(keys.rotary.cosine), in<float>(keys.rotary.sine)};
   problem.query_weight = in<float>(query_weight);
   problem.key_weight = in<float>(key_weight);
   problem.eps = static_cast<float>(eps);
@@ -266,7 +271,7 @@ at::Tensor widened(const Parameter& weight) {
 class Scratch {
  public:
   Scratch(const std::vector<AttentionTask>& tasks, const AttentionShape& shape, bool backward) {
-    const int64_t longest = tasks.empty() ? 0 : tasks.front().end - tasks.front().begin;
+    const int64_t longest = tasks.empty() ? 0 : tasks.front().keys.end - tasks.front().keys.begin;
     floats_ = kernels().attention_scratch(shape.head_size, shape.value_width(), longest, backward);
     memory_ = at::empty({std::min<int64_t>(thread_count(), static_cast<int64_t>(tasks.size())), floats_}, at::kFloat);
   }
@@ -280,15 +285,16 @@ class Scratch {
 }  // namespace
 
 AttentionForward attention(const AttentionRows& rows, const AttentionShape& shape, const HeadNorms& norms,
-                           const RotaryTable& rotary, const Segments& segments) {
+                           const AttentionSide& queries, const AttentionSide& keys) {
   const int64_t n = rows.query.size(0);
   const AttentionForward forward{at::empty({n, shape.heads * shape.value_width()}, rows.query.options()),
                                  at::empty({shape.heads, n}, rows.query.options().dtype(at::kFloat))};
-  const std::vector<AttentionTask> tasks = attention_tasks(shape, segments);
+  const std::vector<AttentionTask> tasks = attention_tasks(shape, queries.segments, keys.segments);
   const at::Tensor query_weight = widened(norms.query.weight), key_weight = widened(norms.key.weight);
   const Scratch scratch(tasks, shape, false);
   by_type(rows.query, [&]<typename T>(T) {
-    const auto problem = attention_problem<T>(rows, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
+    const auto problem =
+        attention_problem<T>(rows, forward, shape, query_weight, key_weight, norms.query.eps, queries, keys);
     for_tasks(static_cast<int64_t>(tasks.size()), [&](int64_t task, int64_t thread) {
       kernels_of<T>().attention_forward(problem, tasks[static_cast<size_t>(task)], scratch.of(thread));
     });
@@ -297,17 +303,17 @@ AttentionForward attention(const AttentionRows& rows, const AttentionShape& shap
 }
 
 void attention_backward(const at::Tensor& dout_given, const AttentionRows& rows, const AttentionForward& forward,
-                        const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
-                        const Segments& segments, const AttentionRows& gradients) {
+                        const AttentionShape& shape, const HeadNorms& norms, const AttentionSide& queries,
+                        const AttentionSide& keys, const AttentionRows& gradients) {
   const at::Tensor dout = dout_given.contiguous();
-  const std::vector<AttentionTask> tasks = attention_tasks(shape, segments);
+  const std::vector<AttentionTask> tasks = attention_tasks(shape, queries.segments, keys.segments);
   const at::Tensor query_weight = widened(norms.query.weight), key_weight = widened(norms.key.weight);
   const Scratch scratch(tasks, shape, true);
   const int64_t n_tasks = static_cast<int64_t>(tasks.size());
   const at::Tensor norm_gradients =
       norms.present() ? at::empty({n_tasks, 2, shape.head_size}, dout.options().dtype(at::kFloat)) : at::Tensor();
   by_type(rows.query, [&]<typename T>(T) {
-    auto problem = attention_problem<T>(rows, forward, shape, query_weight, key_weight, norms.query.eps, rotary);
+    auto problem = attention_problem<T>(rows, forward, shape, query_weight, key_weight, norms.query.eps, queries, keys);
     problem.dout = in<T>(dout);
     problem.dquery = out<T>(gradients.query);
     problem.dkey = out<T>(gradients.key);

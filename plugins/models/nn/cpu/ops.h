@@ -17,7 +17,7 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* stat
 at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
                               const Norm& norm, bool wants_input_gradient);
 
-// Gated silu, quick gelu, gelu tanh.
+// Gated silu, gated gelu tanh, quick gelu, gelu tanh.
 at::Tensor activate(const at::Tensor& h, Activation activation);
 ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
 
@@ -30,18 +30,23 @@ at::Tensor join_heads_backward(const at::Tensor& djoint, const Stream& stream, c
 // Rows of heads, each head's elements together; rows may be parts of wider rows. By group (QkvLayout), a key/value
 // head's queries, key and value lie together, and the three begin at the first of each.
 struct AttentionRows {
-  at::Tensor query, key, value;  // [N, heads * D], [N, kv_heads * D], [N, kv_heads * value size]
+  at::Tensor query, key, value;  // [N, heads * D], [M, kv_heads * D], [M, kv_heads * value size]
 };
 struct AttentionForward {
   at::Tensor out;      // [N, heads * value size]
   at::Tensor log_sum;  // f32 [heads, N]
 };
+// How rows are rotated, and which belong together. Segment s of the queries sees segment s of the keys.
+struct AttentionSide {
+  const RotaryTable& rotary;
+  const Segments& segments;
+};
 AttentionForward attention(const AttentionRows& rows, const AttentionShape& shape, const HeadNorms& norms,
-                           const RotaryTable& rotary, const Segments& segments);
+                           const AttentionSide& queries, const AttentionSide& keys);
 // Sets `gradients`, which have the strides of `rows`; adds the norms' gradients.
 void attention_backward(const at::Tensor& dout, const AttentionRows& rows, const AttentionForward& forward,
-                        const AttentionShape& shape, const HeadNorms& norms, const RotaryTable& rotary,
-                        const Segments& segments, const AttentionRows& gradients);
+                        const AttentionShape& shape, const HeadNorms& norms, const AttentionSide& queries,
+                        const AttentionSide& keys, const AttentionRows& gradients);
 
 // logits f32 [m, V] -> losses [m]. scale != 0: logits become the gradient of the losses' sum, weighted by `weights`
 // (f32 [m], undefined: 1), times scale; in place or, where `rounded` (bf16 [m, V]) is given, there.

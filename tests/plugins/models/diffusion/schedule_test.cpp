@@ -5,13 +5,16 @@
 
 #include <gtest/gtest.h>
 
-#include "diffusion/draws.h"
 #include "diffusion/options.h"
+#include "diffusion/purposes.h"
+#include "family/draws.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "plugins/models/diffusion/recorded.h"
 
 namespace lf::diffusion {
 namespace {
+
+using family::Draws;
 
 // What make_references.py took out of its own tables at the indices that it names.
 void expect_recorded(const std::string& directory, const std::vector<NoiseLevel>& schedule,

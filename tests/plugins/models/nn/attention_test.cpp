@@ -148,8 +148,7 @@ TEST(Attention, is_the_same_for_every_instruction_set) {
     p.key = p.query + width;
     p.value = p.key + width;
     p.query_stride = p.key_stride = p.value_stride = 3 * width;
-    p.cosine = rotary.cosine.const_data_ptr<float>();
-    p.sine = rotary.sine.const_data_ptr<float>();
+    p.query_rotary = p.key_rotary = {rotary.cosine.const_data_ptr<float>(), rotary.sine.const_data_ptr<float>()};
     p.scale = 0.2f;
     p.rows = n;
     p.heads = p.kv_heads = heads;
@@ -163,8 +162,8 @@ TEST(Attention, is_the_same_for_every_instruction_set) {
     p.dvalue = p.dkey + width;
     const at::Tensor scratch = at::empty({kernels->attention_scratch(d, d, n, true)});
     for (int64_t head = 0; head < heads; ++head) {
-      kernels->f32.attention_forward(p, {0, n, head}, scratch.mutable_data_ptr<float>());
-      kernels->f32.attention_backward(p, {0, n, head}, scratch.mutable_data_ptr<float>(), nullptr);
+      kernels->f32.attention_forward(p, {{0, n}, {0, n}, head}, scratch.mutable_data_ptr<float>());
+      kernels->f32.attention_backward(p, {{0, n}, {0, n}, head}, scratch.mutable_data_ptr<float>(), nullptr);
     }
     outs.push_back(out);
     gradients.push_back(dqkv);

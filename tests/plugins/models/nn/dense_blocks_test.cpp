@@ -29,6 +29,8 @@ at::Tensor reference_activation(const at::Tensor& h, Activation activation) {
       return at::gelu(h, "tanh");
     case Activation::kSilu:
       return at::silu(h);
+    case Activation::kGatedGeluTanh:
+      return at::gelu(h.chunk(2, -1)[0], "tanh") * h.chunk(2, -1)[1];
   }
   throw std::logic_error("unknown activation");
 }
@@ -55,6 +57,13 @@ TEST(Norm, equals_its_formula) {
                  },
                  [](const Tensors& in, const Tensors& p) { return reference_norm(in[0], p[0], p[1]); }},
                 "layer " + std::to_string(rows) + " x " + std::to_string(width));
+      check_all({{x},
+                 {weight, bias},
+                 [](const Tensors& in, const auto& p) {
+                   return norm(in[0], {NormKind::kRms, kEps, p[0], p[1], /*offset=*/1});
+                 },
+                 [](const Tensors& in, const Tensors& p) { return reference_norm(in[0], p[0] + 1) + p[1]; }},
+                "rms of 1 + weight, with a bias, " + std::to_string(rows) + " x " + std::to_string(width));
     }
 }
 
@@ -103,8 +112,8 @@ TEST(NormLinear, equals_its_formula_also_with_rows_folded) {
 }
 
 TEST(ActivateLinear, equals_its_formula) {
-  for (const auto activation :
-       {Activation::kGatedSilu, Activation::kQuickGelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu})
+  for (const auto activation : {Activation::kGatedSilu, Activation::kQuickGelu, Activation::kGelu,
+                                Activation::kGeluTanh, Activation::kSilu, Activation::kGatedGeluTanh})
     for (const int64_t rows : kRows)
       check_all({{random({rows, input_width(activation, 36)}, 1, 2), random({rows, 12}, 2)},
                  {random({12, 36}, 3, 0.2), random({12}, 4)},

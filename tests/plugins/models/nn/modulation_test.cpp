@@ -47,6 +47,19 @@ TEST(Modulation, of_runs_scales_and_shifts_before_every_map) {
   check_all(what, "modulated_linears");
 }
 
+TEST(Modulation, of_root_mean_squares_takes_no_mean_off) {
+  Check what{{random({kRows, kWidth}, 1) + 2, random({3, 3 * kWidth}, 2)},
+             {random({kInner, kWidth}, 3), random({kInner}, 4)},
+             [](const Tensors& in, const std::vector<Parameter>& p) {
+               return modulated_linears(in[0], {in[1], 1, 0, 1e-6, NormKind::kRms}, kRuns, {take(p, 0)})[0];
+             },
+             [](const Tensors& in, const Tensors& p) {
+               const at::Tensor x = in[0], normed = x * (x.square().mean(-1, true) + 1e-6).rsqrt();
+               return map(normed * (1 + spread(in[1], 0)) + spread(in[1], 1), p, 0);
+             }};
+  check_all(what, "modulated_linears");
+}
+
 TEST(Modulation, gates_a_map_and_gives_the_gates_their_gradients) {
   Check what{{random({kRows, kInner}, 1), random({3, 3 * kWidth}, 2), random({kRows, kWidth}, 3)},
              {random({kWidth, kInner}, 4), random({kWidth}, 5)},

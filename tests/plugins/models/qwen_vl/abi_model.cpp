@@ -113,12 +113,13 @@ void AbiModel::describe() {
     std::vector<TestParameter>& table = parameters_.emplace_back();
     for (uint32_t i = 0; i < components_[c].n_params; ++i) {
       TestParameter parameter;
+      parameter.description = sdk::with_header<lf_param>();  // the plugin writes no more than the header says
       check(api_->param(model_, c, i, &parameter.description, &err), err);
       parameter.name = sdk::view(parameter.description.name);
       for (uint32_t p = 0; p < parameter.description.n_parts; ++p)
-        check(api_->part(model_, c, i, p, &parameter.parts.emplace_back(), &err), err);
+        check(api_->part(model_, c, i, p, &parameter.parts.emplace_back(sdk::with_header<lf_part>()), &err), err);
       parameter.tied = parameter.description.tied_param;
-      parameter.frozen = options_.frozen(parameter.name);
+      parameter.frozen = (parameter.description.flags & LF_PARAM_DEAD) != 0 || options_.frozen(parameter.name);
       const auto size = static_cast<size_t>(elements(shape_of(parameter.description)));
       if (parameter.tied < 0) {
         parameter.values.resize(size);
@@ -232,11 +233,54 @@ StepResult AbiModel::run(const Columns& columns, double loss_scale, bool outputs
     const std::vector<int64_t> shape = {static_cast<int64_t>(c.pixel_values.size()) / c.pixel_columns, c.pixel_columns};
     lent.push_back(named("pixel_values", sdk::borrow(c.pixel_values.data(), LF_DTYPE_F32, shape)));
   }
+  std::vector<bool> has_atoms(components_.size(), c.has_vision());
+  has_atoms.back() = true;
+  return run(lent, static_cast<uint32_t>(c.segment_starts.size() - 1), has_atoms, loss_scale, outputs);
+}
+
+Collated::~Collated() {
+  for (lf_named_tensor& column : columns) sdk::release(column.tensor);
+}
+
+Collated AbiModel::collate(std::span<const lf_named_tensor> fields) const {
+  auto sample = sdk::with_header<lf_sample>();
+  sample.json = sdk::str("{}");
+  sample.fields = fields.data();
+  sample.n_fields = static_cast<uint32_t>(fields.size());
+  Collated batch;
+  batch.atoms.resize(components_.size());
+  std::string bytes;
+  lf_err err = sdk::make_err();
+  check(api_->features(model_, &sample, batch.atoms.data(), sdk::string_sink(bytes), &err), err);
+  const auto* numbers = reinterpret_cast<const double*>(bytes.data());
+  for (size_t c = 0; c < components_.size(); ++c) {
+    const size_t n = size_t{batch.atoms[c]} * components_[c].n_features;
+    batch.features.emplace_back(numbers, numbers + n);
+    numbers += n;
+  }
+  constexpr uint32_t kRoom = 64;
+  batch.columns.assign(kRoom, sdk::with_header<lf_named_tensor>());
+  const lf_sample* samples[] = {&sample};
+  uint32_t n = 0;
+  const int32_t code = api_->collate(model_, samples, 1, batch.columns.data(), kRoom, &n, &err);
+  batch.columns.resize(code == LF_OK ? n : 0);
+  check(code, err);
+  return batch;
+}
+
+StepResult AbiModel::run(const Collated& batch, double loss_scale, bool outputs) {
+  std::vector<bool> has_atoms;
+  for (const uint32_t atoms : batch.atoms) has_atoms.push_back(atoms > 0);
+  return run(batch.columns, 1, has_atoms, loss_scale, outputs);
+}
+
+StepResult AbiModel::run(std::span<const lf_named_tensor> columns, uint32_t n_samples,
+                         const std::vector<bool>& has_atoms, double loss_scale, bool outputs) {
   auto batch = sdk::with_header<lf_batch>();
   batch.micro_batch = next_micro_batch_++;
-  batch.columns = lent.data();
-  batch.n_columns = static_cast<uint32_t>(lent.size());
-  batch.n_samples = static_cast<uint32_t>(c.segment_starts.size() - 1);
+  batch.columns = columns.data();
+  batch.n_columns = static_cast<uint32_t>(columns.size());
+  batch.n_samples = n_samples;
   batch.flags = outputs ? LF_BATCH_OUTPUTS : 0;
   batch.loss_scale = options_.scale_ahead ? loss_scale : 0;
 
@@ -247,13 +291,15 @@ StepResult AbiModel::run(const Columns& columns, double loss_scale, bool outputs
   std::vector<bool> ran(stages_.size());
   lf_err err = sdk::make_err();
   const uint32_t last = static_cast<uint32_t>(components_.size() - 1);
+  uint32_t n_outputs = 0;
+  if (outputs) check(api_->outputs(model_, nullptr, 0, &n_outputs, &err), err);
   for (size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
-    if (stage.component != last && !c.has_vision()) continue;
+    if (!has_atoms[stage.component]) continue;
     const bool ends = stage.component == last && stage.boundary_out == 0;
     std::vector<lf_tensor> in = borders[s];
     for (const size_t e : stage.in) in.push_back(edge_values[e]);
-    std::vector<lf_tensor> out(stage.boundary_out + stage.out.size() + (ends && outputs ? 2 : 0), absent);
+    std::vector<lf_tensor> out(stage.boundary_out + stage.out.size() + (ends ? n_outputs : 0), absent);
     auto step = sdk::with_header<lf_step_out>();
     check(api_->forward(stage.handle, &batch, in.data(), static_cast<uint32_t>(in.size()), out.data(),
                         static_cast<uint32_t>(out.size()), ends ? &step : nullptr, nullptr, &err),
@@ -265,11 +311,13 @@ StepResult AbiModel::run(const Columns& columns, double loss_scale, bool outputs
     result.loss_sum = step.loss_sum;
     result.loss_weight = step.loss_weight;
     result.aux = step.aux[0];
-    if (outputs) {
-      result.logits = floats(out[out.size() - 2]);
-      result.token_loss = floats(out[out.size() - 1]);
-      sdk::release(out[out.size() - 2]);
-      sdk::release(out[out.size() - 1]);
+    for (size_t k = out.size() - n_outputs; k < out.size(); ++k) {
+      result.outputs.push_back(sdk::present(out[k]) ? floats(out[k]) : std::vector<float>{});
+      sdk::release(out[k]);
+    }
+    if (result.outputs.size() >= 2) {
+      result.logits = result.outputs[0];
+      result.token_loss = result.outputs[1];
     }
   }
   for (size_t s = stages_.size(); s-- > 0;) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,18 @@ struct ModelOptions {
 
 struct StepResult {
   double loss_sum = 0, loss_weight = 0, aux = 0;
-  std::vector<float> logits, token_loss;
+  std::vector<std::vector<float>> outputs;  // in the model's order, empty where one is absent
+  std::vector<float> logits, token_loss;    // the first two
+};
+
+// What collate made; released with it.
+struct Collated {
+  std::vector<lf_named_tensor> columns;
+  std::vector<uint32_t> atoms;                // by component
+  std::vector<std::vector<double>> features;  // by component
+  Collated() = default;
+  Collated(Collated&&) = default;
+  ~Collated();
 };
 
 class AbiModel {
@@ -60,6 +72,9 @@ class AbiModel {
   void zero_gradients();
   // Forward, and backward where loss_scale != 0.
   StepResult run(const Columns& columns, double loss_scale, bool outputs = false);
+  StepResult run(const Collated& batch, double loss_scale, bool outputs = false);
+  // Throws std::runtime_error with the plugin's message.
+  Collated collate(std::span<const lf_named_tensor> fields) const;
 
   // Gradients by the names of files: joined parameters are taken apart. Tied and frozen ones excluded.
   std::map<std::string, std::vector<float>> gradients() const;
@@ -83,6 +98,8 @@ class AbiModel {
   void describe();
   void build();
   void bind(const Stage& stage);
+  StepResult run(std::span<const lf_named_tensor> columns, uint32_t n_samples, const std::vector<bool>& has_atoms,
+                 double loss_scale, bool outputs);
 
   ModelOptions options_;
   lf_host host_{};

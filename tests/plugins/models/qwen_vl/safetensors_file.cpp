@@ -40,6 +40,8 @@ std::map<std::string, FileTensor> read_safetensors(const std::string& path) {
       std::vector<int32_t> narrow(size / 4);
       std::memcpy(narrow.data(), begin, size);
       tensor.integers.assign(narrow.begin(), narrow.end());
+    } else if (type == "BOOL") {
+      tensor.integers.assign(begin, begin + size);
     } else {
       throw std::runtime_error(path + ": " + name + " has type " + type);
     }

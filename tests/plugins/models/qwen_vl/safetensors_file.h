@@ -11,7 +11,7 @@ namespace lf::test {
 struct FileTensor {
   std::vector<int64_t> shape;
   std::vector<float> floats;      // of F32
-  std::vector<int64_t> integers;  // of I64 and I32
+  std::vector<int64_t> integers;  // of I64, I32 and BOOL
 };
 
 // Throws std::runtime_error where the file is not what it should be.

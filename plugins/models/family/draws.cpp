@@ -1,9 +1,9 @@
-#include "diffusion/draws.h"
+#include "family/draws.h"
 
 #include <cmath>
 #include <numbers>
 
-namespace lf::diffusion {
+namespace lf::family {
 namespace {
 
 // SplitMix64 (Steele, Lea, Flood 2014): the finaliser, and the step between its states.
@@ -18,15 +18,15 @@ constexpr double kUnit = 0x1.0p-53;
 
 }  // namespace
 
-uint64_t Draws::bits(Purpose purpose, uint64_t index) const {
+uint64_t Draws::bits(uint64_t purpose, uint64_t index) const {
   uint64_t key = mixed(seed_ + kStep);
-  for (const uint64_t part : {sample_, epoch_, static_cast<uint64_t>(purpose)}) key = mixed(key + (part + 1) * kStep);
+  for (const uint64_t part : {sample_, epoch_, purpose}) key = mixed(key + (part + 1) * kStep);
   return mixed(key + (index + 1) * kStep);
 }
 
-double Draws::uniform(Purpose purpose) const { return static_cast<double>(bits(purpose, 0) >> 11) * kUnit; }
+double Draws::uniform(uint64_t purpose) const { return static_cast<double>(bits(purpose, 0) >> 11) * kUnit; }
 
-std::vector<float> Draws::normal(Purpose purpose, int64_t n) const {
+std::vector<float> Draws::normal(uint64_t purpose, int64_t n) const {
   std::vector<float> values(static_cast<size_t>(n));
   for (size_t i = 0; i < values.size(); i += 2) {
     // The first in (0, 1]: its logarithm is finite.
@@ -39,4 +39,4 @@ std::vector<float> Draws::normal(Purpose purpose, int64_t n) const {
   return values;
 }
 
-}  // namespace lf::diffusion
+}  // namespace lf::family

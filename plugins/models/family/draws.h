@@ -5,24 +5,22 @@
 #include <cstdint>
 #include <vector>
 
-namespace lf::diffusion {
+namespace lf::family {
 
-// Each purpose has a stream of its own: more noise never moves the time.
-enum class Purpose : uint64_t { kLevel = 1, kTextDropout, kFirstFrame, kNoise };
-
+// Each purpose, a number of the family's, has a stream of its own: more noise never moves the time.
 class Draws {
  public:
   Draws(uint64_t seed, uint64_t sample, uint64_t epoch) : seed_(seed), sample_(sample), epoch_(epoch) {}
 
   // In [0, 1).
-  double uniform(Purpose purpose) const;
+  double uniform(uint64_t purpose) const;
   // n standard normal numbers (Box-Muller).
-  std::vector<float> normal(Purpose purpose, int64_t n) const;
+  std::vector<float> normal(uint64_t purpose, int64_t n) const;
 
  private:
-  uint64_t bits(Purpose purpose, uint64_t index) const;
+  uint64_t bits(uint64_t purpose, uint64_t index) const;
 
   uint64_t seed_, sample_, epoch_;
 };
 
-}  // namespace lf::diffusion
+}  // namespace lf::family

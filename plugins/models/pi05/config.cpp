@@ -1,0 +1,246 @@
+#include "pi05/config.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "family/json_fields.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf::pi05 {
+namespace {
+
+using family::JsonFields;
+using nlohmann::json;
+
+constexpr const char* kNotBuilt = "not built into pi05";
+constexpr uint64_t kLargestHeader = 100 << 20;
+
+const json& object_or_empty(JsonFields& fields, const char* name) {
+  static const json kEmpty = json::object();
+  const json* found = fields.object(name);
+  return found == nullptr ? kEmpty : *found;
+}
+
+void refuse_unread(const JsonFields& fields) {
+  if (const auto unread = fields.unread(); !unread.empty())
+    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: pi05 does not know this field; remove it if it changes nothing",
+                                                 unread.front()));
+}
+
+// A size that may stand in two places, of which the second is a short name in "sizes": equal where both are given.
+struct Sizes {
+  JsonFields list;
+
+  void read(JsonFields& fields, const char* name, const char* short_name, int64_t& size,
+            int64_t most = JsonFields::kMostSize) {
+    size = list.positive(short_name, size, most);
+    const int64_t stated = fields.positive(name, size, most);
+    if (list.has(short_name) && stated != size) fields.refuse(name, fmt::format("sizes.{}, {}", short_name, size));
+    size = stated;
+  }
+};
+
+void read_decoder(JsonFields& root, Sizes& sizes, const char* name, const char* width, const char* inner,
+                  DecoderSizes& decoder) {
+  JsonFields fields(object_or_empty(root, name), fmt::format("config.json: {}", name));
+  sizes.read(fields, "width", width, decoder.width);
+  sizes.read(fields, "mlp_dim", inner, decoder.inner);
+  refuse_unread(fields);
+}
+
+void read_vision(JsonFields& root, Sizes& sizes, Pi05Config& c) {
+  JsonFields fields(object_or_empty(root, "vision"), "config.json: vision");
+  sizes.read(fields, "hidden_size", "vis", c.vision_width);
+  sizes.read(fields, "intermediate_size", "vinter", c.vision_inner);
+  sizes.read(fields, "num_hidden_layers", "vdepth", c.vision_layers, JsonFields::kMostLayers);
+  sizes.read(fields, "num_attention_heads", "vheads", c.vision_heads);
+  sizes.read(fields, "patch_size", "patch", c.patch);
+  c.vision_eps = fields.positive_number("layer_norm_eps", c.vision_eps);
+  fields.only("hidden_act", {"gelu_pytorch_tanh"}, kNotBuilt);
+  if (c.vision_width % c.vision_heads != 0)
+    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size, {}", c.vision_width));
+  refuse_unread(fields);
+}
+
+void read_image_size(JsonFields& fields, Sizes& sizes, Pi05Config& c) {
+  c.image_size = sizes.list.positive("img", c.image_size, 1 << 14);
+  const std::vector<int64_t> sides = fields.integers("image_resolution", {c.image_size, c.image_size});
+  if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > 1 << 14)
+    fields.refuse("image_resolution", "two equal sides: the tower takes square images");
+  if (sizes.list.has("img") && sides[0] != c.image_size)
+    fields.refuse("image_resolution", fmt::format("sizes.img, {}", c.image_size));
+  c.image_size = sides[0];
+  if (c.image_size % c.patch != 0)
+    fields.refuse("image_resolution", fmt::format("a multiple of the patch size, {}", c.patch));
+}
+
+// "input_features" and "output_features": which cameras there are, and how long an action is.
+void read_features(JsonFields& fields, Pi05Config& c) {
+  if (const json* inputs = fields.object("input_features")) {
+    int64_t views = 0;
+    for (const auto& [name, feature] : inputs->items())
+      if (feature.is_object() && feature.value("type", json()) == "VISUAL") ++views;
+    c.views = views > 0 ? views : c.views;
+  }
+  c.views += fields.within("empty_cameras", 0, 64, 0);
+  const json* outputs = fields.object("output_features");
+  if (outputs == nullptr || !outputs->contains("action")) return;
+  JsonFields action(outputs->at("action"), "config.json: output_features.action");
+  const std::vector<int64_t> shape = action.integers("shape", {c.action_dim});
+  if (shape.size() != 1 || shape[0] < 1 || shape[0] > c.action_columns)
+    action.refuse("shape", fmt::format("one number from 1 to max_action_dim, {}", c.action_columns));
+  c.action_dim = shape[0];
+}
+
+void read_time(JsonFields& fields, Pi05Config& c) {
+  c.min_period = fields.positive_number("min_period", c.min_period);
+  c.max_period = fields.positive_number("max_period", c.max_period);
+  if (c.max_period < c.min_period) fields.refuse("max_period", fmt::format("at least min_period, {}", c.min_period));
+  c.time_alpha = fields.positive_number("time_sampling_beta_alpha", c.time_alpha);
+  c.time_beta = fields.positive_number("time_sampling_beta_beta", c.time_beta);
+  if (c.time_alpha != 1 && c.time_beta != 1)
+    fields.refuse("time_sampling_beta_beta", "1, or 1 for time_sampling_beta_alpha (others are not built into pi05)");
+  c.time_scale = fields.positive_number("time_sampling_scale", c.time_scale);
+  c.time_offset = fields.number("time_sampling_offset", c.time_offset);
+  if (c.time_offset < 0 || c.time_offset + c.time_scale > 1 + 1e-9)
+    fields.refuse("time_sampling_offset", "at least 0 and, with time_sampling_scale, at most 1: times from 0 to 1");
+}
+
+// What belongs to inference, to lerobot's trainer or to its data: nothing of it changes the model.
+void ignore_bookkeeping(JsonFields& fields) {
+  fields.ignore({"device",
+                 "use_amp",
+                 "use_peft",
+                 "push_to_hub",
+                 "repo_id",
+                 "private",
+                 "tags",
+                 "license",
+                 "pretrained_path",
+                 "pretrained_revision",
+                 "n_action_steps",
+                 "num_inference_steps",
+                 "rtc_config",
+                 "max_state_dim",
+                 "normalization_mapping",
+                 "use_relative_actions",
+                 "relative_exclude_joints",
+                 "action_feature_names",
+                 "gradient_checkpointing",
+                 "compile_model",
+                 "compile_mode",
+                 "optimizer_lr",
+                 "optimizer_betas",
+                 "optimizer_eps",
+                 "optimizer_weight_decay",
+                 "optimizer_grad_clip_norm",
+                 "scheduler_warmup_steps",
+                 "scheduler_decay_steps",
+                 "scheduler_decay_lr",
+                 "peft_config",
+                 "dtype"});
+}
+
+// Fields of a later lerobot: harmless where they are switched off, otherwise the maths may be another.
+void judge_unknown(const JsonFields& fields, const json& root, Pi05Config& c) {
+  const std::string place = fields.place() + ".";
+  for (const std::string& full : fields.unread()) {
+    const json& value = root.at(full.substr(place.size()));
+    const bool off =
+        value.is_null() || value == false || value == 0 || value == "" || (value.is_structured() && value.empty());
+    if (!off)
+      throw sdk::Failure(
+          LF_E_INVALID,
+          fmt::format("{} = {}: pi05 does not know this field; remove it if it changes nothing", full, value.dump()));
+    c.remarks.push_back(full + " is not known to pi05 and has no effect");
+  }
+}
+
+}  // namespace
+
+Pi05Config parse_config(std::string_view config_json) {
+  const json root = json::parse(config_json, nullptr, false);
+  JsonFields fields(root, "config.json");
+  if (fields.text("type", "") != "pi05")
+    fields.refuse("type", "\"pi05\"; choose the model family that knows this config");
+  Pi05Config c;
+  fields.only("paligemma_variant", {"gemma_2b"}, kNotBuilt);
+  const std::string expert = fields.text("action_expert_variant", "gemma_300m");
+  if (expert != "gemma_300m" && expert != "gemma_2b")
+    fields.refuse("action_expert_variant", "\"gemma_300m\" or \"gemma_2b\"");
+  if (expert == "gemma_2b") c.expert = c.vlm;
+  fields.only("n_obs_steps", {1}, kNotBuilt);
+
+  Sizes sizes{JsonFields(object_or_empty(fields, "sizes"), "config.json: sizes")};
+  read_decoder(fields, sizes, "vlm", "W", "mlp", c.vlm);
+  read_decoder(fields, sizes, "action_expert", "We", "mlpe", c.expert);
+  sizes.read(fields, "depth", "depth", c.layers, JsonFields::kMostLayers);
+  c.heads = fields.positive("num_heads", c.heads);
+  sizes.read(fields, "num_kv_heads", "kv", c.kv_heads);
+  sizes.read(fields, "head_dim", "hd", c.head_size);
+  sizes.read(fields, "vocab_size", "V", c.vocabulary);
+  if (c.heads % c.kv_heads != 0) fields.refuse("num_kv_heads", fmt::format("a divisor of num_heads, {}", c.heads));
+  if (c.head_size % 2 != 0) fields.refuse("head_dim", "an even number");
+  if (c.expert.width % 2 != 0) fields.refuse("action_expert", "an even width");
+  c.rope_theta = fields.positive_number("rope_theta", c.rope_theta);
+  c.norm_eps = fields.positive_number("rms_norm_eps", c.norm_eps);
+  read_vision(fields, sizes, c);
+  read_image_size(fields, sizes, c);
+
+  sizes.read(fields, "chunk_size", "chunk", c.horizon, 1 << 16);
+  sizes.read(fields, "max_action_dim", "adim", c.action_columns, 1 << 16);
+  c.action_dim = c.action_columns;
+  read_features(fields, c);
+  sizes.read(fields, "action_dim", "real", c.action_dim, c.action_columns);
+  c.max_prompt_tokens = fields.positive("tokenizer_max_length", c.max_prompt_tokens, 1 << 20);
+  read_time(fields, c);
+  for (const char* name : {"freeze_vision_encoder", "train_expert_only"})
+    if (fields.flag(name, false))
+      c.remarks.push_back(fmt::format("config.json.{}: what is trained is the job's to say, by model.freeze", name));
+  refuse_unread(sizes.list);
+  ignore_bookkeeping(fields);
+  judge_unknown(fields, root, c);
+  return c;
+}
+
+namespace {
+
+// The names of a checkpoint's tensors, as an object that has them for keys; null where there is none. Whoever reads the
+// weights says what is wrong with a file.
+json tensor_names(const std::filesystem::path& folder) {
+  if (std::ifstream in(folder / "model.safetensors.index.json"); in) {
+    const json index = json::parse(in, nullptr, false);
+    return index.is_object() ? index.value("weight_map", json()) : json();
+  }
+  std::ifstream in(folder / "model.safetensors", std::ios::binary);
+  char size_bytes[8];
+  if (!in.read(size_bytes, sizeof size_bytes)) return {};
+  uint64_t size = 0;
+  std::memcpy(&size, size_bytes, sizeof size);
+  if (size > kLargestHeader) return {};
+  std::string header(size, '\0');
+  if (!in.read(header.data(), static_cast<std::streamsize>(size))) return {};
+  return json::parse(header, nullptr, false);
+}
+
+}  // namespace
+
+Naming naming_of(const std::string& folder) {
+  Naming naming;
+  const json names = tensor_names(folder);
+  if (!names.is_object()) return naming;
+  const std::string model = "paligemma_with_expert.paligemma.";
+  if (names.contains("model.action_in_proj.weight")) naming.outer = "model.";
+  const auto has = [&](const std::string& name) { return names.contains(naming.outer + name); };
+  if (has(model + "model.vision_tower.post_layernorm.weight")) naming.tower = "vision_tower.";
+  const std::string embedding = "model.language_model.embed_tokens.weight";
+  if (!has(model + naming.table) && has(model + embedding)) naming.table = embedding;
+  naming.expert_head = has("paligemma_with_expert.gemma_expert.lm_head.weight");
+  return naming;
+}
+
+}  // namespace lf::pi05

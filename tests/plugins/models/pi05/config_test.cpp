@@ -1,0 +1,151 @@
+// config.json: lerobot's, sizes one by one, and what is refused. Names as a checkpoint has them.
+#include "pi05/config.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/pi05/policy_case.h"
+
+namespace lf::pi05 {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// What lerobot 0.6.1 writes for a policy with its defaults, two cameras and seven joints.
+const char* const kLerobot = R"({
+  "type": "pi05", "n_obs_steps": 1,
+  "input_features": {"observation.images.top": {"type": "VISUAL", "shape": [3, 480, 640]},
+                     "observation.images.wrist": {"type": "VISUAL", "shape": [3, 480, 640]},
+                     "observation.state": {"type": "STATE", "shape": [7]}},
+  "output_features": {"action": {"type": "ACTION", "shape": [7]}},
+  "device": "cpu", "use_amp": false, "use_peft": false, "push_to_hub": true, "repo_id": null, "private": null,
+  "tags": null, "license": null, "pretrained_path": null, "paligemma_variant": "gemma_2b",
+  "action_expert_variant": "gemma_300m", "dtype": "float32", "chunk_size": 50, "n_action_steps": 50,
+  "max_state_dim": 32, "max_action_dim": 32, "num_inference_steps": 10, "time_sampling_beta_alpha": 1.5,
+  "time_sampling_beta_beta": 1.0, "time_sampling_scale": 0.999, "time_sampling_offset": 0.001, "min_period": 0.004,
+  "max_period": 4.0, "use_relative_actions": false, "relative_exclude_joints": ["gripper"],
+  "action_feature_names": null, "rtc_config": null, "image_resolution": [224, 224], "empty_cameras": 0,
+  "tokenizer_max_length": 200,
+  "normalization_mapping": {"VISUAL": "IDENTITY", "STATE": "QUANTILES", "ACTION": "QUANTILES"},
+  "gradient_checkpointing": false, "compile_model": false, "compile_mode": "max-autotune",
+  "freeze_vision_encoder": false, "train_expert_only": false, "optimizer_lr": 2.5e-05, "optimizer_betas": [0.9, 0.95],
+  "optimizer_eps": 1e-08, "optimizer_weight_decay": 0.01, "optimizer_grad_clip_norm": 1.0,
+  "scheduler_warmup_steps": 1000, "scheduler_decay_steps": 30000, "scheduler_decay_lr": 2.5e-06})";
+
+json fixture() { return json::parse(test::read_file(test::reference("pi05-odd") + "/config.json")); }
+
+std::string refusal(const json& config) {
+  try {
+    parse_config(config.dump());
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_INVALID);
+    return failure.what();
+  }
+  return "taken";
+}
+
+TEST(Config, of_lerobot_has_the_published_sizes) {
+  const Pi05Config c = parse_config(kLerobot);
+  EXPECT_EQ(c.vlm.width, 2048);
+  EXPECT_EQ(c.vlm.inner, 16384);
+  EXPECT_EQ(c.expert.width, 1024);
+  EXPECT_EQ(c.layers, 18);
+  EXPECT_EQ(c.head_size, 256);
+  EXPECT_EQ(c.vocabulary, 257152);
+  EXPECT_EQ(c.vision_layers, 27);
+  EXPECT_EQ(c.image_rows(), 256);
+  EXPECT_EQ(c.views, 2);
+  EXPECT_EQ(c.action_dim, 7);
+  EXPECT_EQ(c.action_columns, 32);
+  EXPECT_THAT(c.remarks, testing::IsEmpty());
+}
+
+TEST(Config, may_state_its_sizes_one_by_one) {
+  const Pi05Config c = parse_config(fixture().dump());
+  EXPECT_EQ(c.vlm.width, 28);
+  EXPECT_EQ(c.expert.inner, 26);
+  EXPECT_EQ(c.vision_heads, 3);
+  EXPECT_EQ(c.image_rows(), 9);
+  EXPECT_EQ(c.action_dim, 7);
+}
+
+TEST(Config, that_is_wrong_or_unknown_is_refused_by_name) {
+  struct Bad {
+    const char* pointer;
+    json value;
+    const char* message;
+  };
+  for (const Bad& bad : std::vector<Bad>{
+           {"/type", "pi0", "config.json.type: expected \"pi05\""},
+           {"/vlm/width", 30, "config.json: vlm.width: expected sizes.W, 28, got 30"},
+           {"/num_heads", 0, "config.json.num_heads"},
+           {"/head_dim", 7, "config.json.head_dim"},
+           {"/vision/hidden_act", "gelu", "config.json: vision.hidden_act"},
+           {"/vision/num_attention_heads", 4, "num_attention_heads"},
+           {"/image_resolution", json::array({24, 32}), "config.json.image_resolution"},
+           {"/paligemma_variant", "gemma_300m", "config.json.paligemma_variant"},
+           {"/n_obs_steps", 2, "config.json.n_obs_steps"},
+           {"/min_period", -1.0, "config.json.min_period"},
+           {"/time_sampling_beta_beta", 2.0, "config.json.time_sampling_beta_beta"},
+           {"/time_sampling_scale", 1.2, "config.json.time_sampling_offset"},
+           {"/vision/use_head", true, "config.json: vision.use_head: pi05 does not know this field"},
+           {"/attention_sink", 4, "config.json.attention_sink = 4: pi05 does not know this field"},
+       }) {
+    json config = fixture();
+    config[json::json_pointer(bad.pointer)] = bad.value;
+    EXPECT_THAT(refusal(config), HasSubstr(bad.message)) << bad.pointer;
+  }
+}
+
+TEST(Config, remarks_what_has_no_effect) {
+  json config = json::parse(kLerobot);
+  config["later_switch"] = false;
+  config["train_expert_only"] = true;
+  EXPECT_THAT(parse_config(config.dump()).remarks,
+              testing::UnorderedElementsAre("config.json.later_switch is not known to pi05 and has no effect",
+                                            HasSubstr("train_expert_only: what is trained is the job's to say")));
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  Checkpoint() : folder_(testing::TempDir() + "pi05_names") { std::filesystem::create_directories(folder_); }
+  ~Checkpoint() override { std::filesystem::remove_all(folder_); }
+  Naming with(const std::vector<std::string>& names) const {
+    json header = json::object();
+    for (const std::string& name : names)
+      header[name] = {{"dtype", "F32"}, {"shape", json::array({0})}, {"data_offsets", json::array({0, 0})}};
+    const std::string text = header.dump();
+    const uint64_t size = text.size();
+    std::ofstream out(folder_ + "/model.safetensors", std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&size), sizeof size);
+    out << text;
+    out.close();
+    return naming_of(folder_);
+  }
+  std::string folder_;
+};
+
+TEST_F(Checkpoint, decides_what_tensors_are_called) {
+  const Naming published = naming_of(test::reference("pi05-tiny"));
+  EXPECT_EQ(published.outer, "");
+  EXPECT_EQ(published.tower, "vision_tower.vision_model.");
+  EXPECT_EQ(published.table, "lm_head.weight");
+  EXPECT_TRUE(published.expert_head);
+  const std::string model = "model.paligemma_with_expert.paligemma.model.";
+  const Naming saved = with({"model.action_in_proj.weight", model + "vision_tower.post_layernorm.weight",
+                             model + "language_model.embed_tokens.weight"});
+  EXPECT_EQ(saved.outer, "model.");
+  EXPECT_EQ(saved.tower, "vision_tower.");
+  EXPECT_EQ(saved.table, "model.language_model.embed_tokens.weight");
+  EXPECT_FALSE(saved.expert_head);
+}
+
+}  // namespace
+}  // namespace lf::pi05

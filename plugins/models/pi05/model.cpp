@@ -1,16 +1,19 @@
 #include "pi05/model.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "family/job_request.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "pi05/blocks.h"
 #include "pi05/columns.h"
 #include "pi05/config.h"
 #include "pi05/cost.h"
 #include "pi05/fields.h"
+#include "pi05/recorded_frames.h"
 
 namespace lf::pi05 {
 namespace {
@@ -19,11 +22,18 @@ using nlohmann::json;
 
 class Pi05Model final : public family::Model {
  public:
-  Pi05Model(Pi05Config config, const Naming& naming)
-      : config_(std::move(config)), parts_(compose(config_, naming)), spec_(model_spec(parts_)) {}
+  Pi05Model(Pi05Config config, const Naming& naming, std::unique_ptr<RecordedFrames> frames)
+      : config_(std::move(config)),
+        parts_(compose(config_, naming)),
+        spec_(model_spec(parts_)),
+        frames_(std::move(frames)) {}
 
   const family::ModelSpec& spec() const override { return spec_; }
   family::Features features(const lf_sample& sample) const override {
+    if (sample.n_fields == 0) {
+      const SampleSize size = frames_->size(sample);
+      return features_of({&size, 1}, config_);
+    }
     std::vector<SampleSize> sizes;
     for (const PolicySample& one : samples_of(sample))
       sizes.push_back({one.images, static_cast<int64_t>(one.tokens.size()), one.valid_actions()});
@@ -44,14 +54,23 @@ class Pi05Model final : public family::Model {
 
  private:
   std::vector<PolicySample> samples_of(const lf_sample& sample) const {
-    if (sample.n_fields == 0) throw sdk::Failure(LF_E_DATA, "pi05: expected a sample of tensors, got JSON");
+    if (sample.n_fields == 0) return {frames_->read(sample)};
     return read_fields({sample.fields, sample.n_fields}, config_);
   }
 
   const Pi05Config config_;
   const Pi05 parts_;
   const family::ModelSpec spec_;
+  const std::unique_ptr<RecordedFrames> frames_;
 };
+
+// Without path and config the table is the model's config, and says nothing of data.
+json data_options(const json& request) {
+  json options = request.value("options", json::object()).value("options", json::object());
+  json named = options;
+  named["model_type"] = request.at("config").value("model_type", json());
+  return named == request.at("config") ? json::object() : options;
+}
 
 }  // namespace
 
@@ -60,7 +79,11 @@ std::unique_ptr<family::Model> create(const lf_host* host, const json& request) 
   for (const std::string& remark : config.remarks) host->log(host, LF_LOG_WARNING, sdk::str(remark));
   const json path = request.value("path", json());
   const Naming naming = path.is_string() ? naming_of(path.get<std::string>()) : Naming{};
-  return std::make_unique<Pi05Model>(std::move(config), naming);
+  const family::JobRequest job = family::read_request(request);
+  auto frames = std::make_unique<RecordedFrames>(host, config, data_options(request), job.tokenizer.string(),
+                                                 request.value("seed", uint64_t{0}));
+  if (job.has_samples) frames->open_tokenizer();
+  return std::make_unique<Pi05Model>(std::move(config), naming, std::move(frames));
 }
 
 }  // namespace lf::pi05

@@ -1,0 +1,32 @@
+// Samples from frames of LeRobot directories: chance adds noise and time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "pi05/cost.h"
+#include "pi05/data/robot_samples.h"
+#include "pi05/policy_sample.h"
+
+namespace lf::pi05 {
+
+// As data/robot_samples.h, whose errors are these. Noise and time are a pure function of the seed and the sample's id.
+class RecordedFrames {
+ public:
+  // options: [model.options]. Throws sdk::Failure(LF_E_INVALID), naming the option, for one that nobody knows too.
+  RecordedFrames(const lf_host* host, const Pi05Config& config, const nlohmann::json& options, std::string tokenizer,
+                 uint64_t seed);
+
+  void open_tokenizer() const { frames_.open_tokenizer(); }
+  SampleSize size(const lf_sample& sample) const;
+  PolicySample read(const lf_sample& sample) const;
+
+ private:
+  const Pi05Config config_;
+  const uint64_t seed_;
+  const robot::RobotSamples frames_;
+};
+
+}  // namespace lf::pi05

@@ -12,6 +12,7 @@
 #include "load/estimate.h"
 #include "load/survey.h"
 #include "load/verdict.h"
+#include "optimizer/parameter_groups.h"
 #include "plugins/device_choice.h"
 #include "train/resident_memory.h"
 #include "train/saving.h"
@@ -59,7 +60,8 @@ class Check {
       session_.emplace(config_, session_options());
     });
     attempt([&] { opening_.refuse_if_any(); });
-    if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze); });
+    if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze, config_.lora.also_train); });
+    if (freezing_) attempt([&] { groups_ = parameter_groups(description(), *freezing_, config_.optimizer); });
     if (has_model()) attempt([&] { WeightSource(config_, description()); });
     if (sound({"data.path", "data.format", "data.media_root"})) attempt([&] { open_data(); });
     if (freezing_) print_model();
@@ -138,9 +140,34 @@ class Check {
       int64_t own = 0;
       for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
         if (description().parameters[p].tied_to < 0) own += element_count(description().parameters[p]);
+      int64_t adapters = 0;
+      for (const size_t p : component.adapters) adapters += element_count(description().parameters[p]);
       fmt::print("  {:<12}{} in {}{}\n", component.name, count_text(own), counted(component.n_units, "unit"),
-                 freezing_->all_frozen(component) ? ", frozen" : "");
+                 freezing_->all_frozen(component) ? ", frozen"
+                 : adapters > 0
+                     ? fmt::format(", {} with {} parameters", counted(component.adapters.size() / 2, "adapter"),
+                                   count_text(adapters))
+                     : "");
     }
+    for (size_t g = 0; g < config_.optimizer.groups.size() && !groups_.empty(); ++g) print_group(g);
+  }
+
+  void print_group(size_t g) const {
+    const OptimizerGroup& group = config_.optimizer.groups[g];
+    size_t parameters = 0;
+    int64_t elements = 0, others = 0;
+    for (const auto& [p, n] : trained_parameters()) {
+      const bool in = groups_[p] == static_cast<int>(g);
+      parameters += in ? 1 : 0;
+      elements += in ? n : 0;
+      others += groups_[p] < 0 ? n : 0;
+    }
+    fmt::print("  group {:<6}{} in {}: learning rate {}, weight decay {}\n", g + 1, count_text(elements),
+               counted(parameters, "parameter"), group.learning_rate.value_or(config_.optimizer.learning_rate),
+               group.weight_decay.value_or(config_.optimizer.weight_decay));
+    if (g + 1 == config_.optimizer.groups.size())
+      fmt::print("  no group    {}: learning rate {}, weight decay {}\n", count_text(others),
+                 config_.optimizer.learning_rate, config_.optimizer.weight_decay);
   }
 
   void print_data() const {
@@ -283,6 +310,7 @@ class Check {
   Problems opening_;
   std::optional<Session> session_;
   std::optional<Freezing> freezing_;
+  std::vector<int> groups_;  // by parameter; empty: not known
   std::optional<Dataset> dataset_;  // one of the two
   std::optional<StreamSet> streams_;
   Survey seen_;

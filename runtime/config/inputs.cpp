@@ -100,6 +100,7 @@ void check_inputs(ResolvedJob& job, Problems& problems) {
       if (const auto trouble = trouble_with(path, {.folder = true, .file = true, .stream = true}))
         refuse("data.path", path, *trouble);
   require("data.media_root", config.data.media_root, {.folder = true});
+  require("lora.path", config.lora.path, {.folder = true});
 }
 
 void require_inputs(const ResolvedJob& job) {

@@ -41,6 +41,25 @@ struct ModelSection {               // [model]
       options;  // [model.options]: the family's own, as JSON values; its plugin checks them
 };
 
+// Low-rank adapters on some linear maps; what a group does not say is the section's.
+struct LoraGroup {  // [[lora.groups]]
+  std::vector<std::string> targets;
+  std::optional<int64_t> rank;
+  std::optional<double> alpha, dropout;
+};
+
+struct LoraSection {  // [lora]
+  int64_t rank = 16;
+  double alpha = 32;  // an adapter is scaled by alpha / rank
+  double dropout = 0;
+  std::vector<std::string> targets;     // glob patterns over components and the tensors of linear maps
+  std::vector<LoraGroup> groups;        // further targets with numbers of their own
+  std::vector<std::string> also_train;  // glob patterns over parameters that are trained as they are, beside adapters
+  std::filesystem::path path;           // instead of targets: start from the adapters of this directory
+
+  bool asked() const { return !targets.empty() || !groups.empty() || !path.empty(); }
+};
+
 struct DataSection {                        // [data]
   std::vector<std::filesystem::path> path;  // JSONL files, folders of them, LeRobot directories
   std::string format = "auto";              // auto | sharegpt | messages | text | lerobot
@@ -78,6 +97,11 @@ struct MemorySection {             // [memory]
   std::string recompute = "none";  // none | inner | whole
 };
 
+struct OptimizerGroup {                 // [[optimizer.groups]]
+  std::vector<std::string> parameters;  // glob patterns over component and parameter names
+  std::optional<double> learning_rate, weight_decay;
+};
+
 struct OptimizerSection {  // [optimizer]
   std::string name = "adamw";
   double learning_rate = 1e-4;
@@ -87,6 +111,7 @@ struct OptimizerSection {  // [optimizer]
   double clip_norm = 1.0;             // 0: off
   std::string on_nonfinite = "skip";  // skip | stop: a step whose loss or gradients are not finite
   int max_skipped = 10;               // in a row
+  std::vector<OptimizerGroup> groups;
 };
 
 struct ScheduleSection {        // [schedule]
@@ -123,6 +148,7 @@ struct JobConfig {
   LaunchSection launch;
   DeviceSection device;
   ModelSection model;
+  LoraSection lora;
   DataSection data;
   BalanceSection balance;
   ReductionSection reduction;

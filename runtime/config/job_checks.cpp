@@ -14,6 +14,30 @@ void check_limits(std::vector<JobProblem>& problems, std::string_view most_name,
                                                most_name, least_name, most, least)});
 }
 
+template <typename Sound>
+void check_lora(std::vector<JobProblem>& problems, const ResolvedJob& job, const Sound& sound) {
+  const LoraSection& lora = job.config.lora;
+  if (!sound({"lora.targets", "lora.groups", "lora.path"})) return;
+  for (size_t i = 0; i < lora.groups.size(); ++i)
+    if (lora.groups[i].targets.empty())
+      problems.push_back({"lora.groups", fmt::format("lora.groups: table {}: targets is required: patterns of the maps "
+                                                     "that it is about",
+                                                     i + 1)});
+  if (!lora.path.empty() && (!lora.targets.empty() || !lora.groups.empty()))
+    problems.push_back({"lora.path",
+                        "expected lora.path, or lora.targets and lora.groups, got both: the directory says itself what "
+                        "has adapters; remove one"});
+  for (const std::string_view name : {"lora.rank", "lora.alpha", "lora.dropout", "lora.also_train"}) {
+    const bool given = job.origins.find(name)->second != "default";
+    if (given && !lora.asked())
+      problems.push_back({name, fmt::format("{} has no effect without adapters; set lora.targets, such as "
+                                            "[\"*.q_proj\", \"*.v_proj\"]",
+                                            name)});
+    if (given && !lora.path.empty() && (name == "lora.rank" || name == "lora.alpha"))
+      problems.push_back({name, fmt::format("{} is that of the adapters in lora.path; remove it", name)});
+  }
+}
+
 }  // namespace
 
 std::vector<JobProblem> check_job(const ResolvedJob& job) {
@@ -85,6 +109,20 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
          fmt::format("balance.policy must be none where reduction.mode is fixed, got {}: a plan depends on the number "
                      "of ranks, and fixed promises the same bits with any; remove one of the two",
                      config.balance.policy)});
+  check_lora(problems, job, sound);
+  if (sound({"optimizer.groups"}))
+    for (size_t i = 0; i < config.optimizer.groups.size(); ++i) {
+      const OptimizerGroup& group = config.optimizer.groups[i];
+      const std::string place = fmt::format("optimizer.groups: table {}: ", i + 1);
+      if (group.parameters.empty())
+        problems.push_back({"optimizer.groups", place + "parameters is required: patterns of what it is about"});
+      if (!group.learning_rate && !group.weight_decay)
+        problems.push_back({"optimizer.groups", place + "says neither learning_rate nor weight_decay; remove it"});
+      if (group.learning_rate && sound({"optimizer.learning_rate"}) && config.optimizer.learning_rate == 0)
+        problems.push_back({"optimizer.groups", place +
+                                                    "learning_rate needs optimizer.learning_rate above 0, whose "
+                                                    "schedule it follows; freeze what shall not move"});
+    }
   return problems;
 }
 

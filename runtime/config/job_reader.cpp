@@ -69,6 +69,8 @@ std::string expected_type(OptionType type) {
       return "a path in quotes, or a list of them";
     case OptionType::kTable:
       return "a table";
+    case OptionType::kTables:
+      return "a list of tables";
   }
   return "";
 }
@@ -352,9 +354,35 @@ class Reader {
       case OptionType::kTable:
         if (node.type != Type::kTable) wrong_type(node);
         return free_value(node, std::string(option.name));
+      case OptionType::kTables: {
+        if (node.type != Type::kArray) wrong_type(node);
+        Json list = Json::array();
+        for (const TomlNode& item : node.items) list.push_back(checked_table(option, item));
+        return list;
+      }
     }
     if (const std::string broken = rule_broken(option, node); !broken.empty()) throw std::invalid_argument(broken);
     return node.scalar;
+  }
+
+  // One table of a list of them.
+  Json checked_table(const Option& option, const TomlNode& node) {
+    if (node.type != TomlNode::Type::kTable)
+      throw std::invalid_argument(fmt::format("{}: expected a list of tables, got {} in it; write [[{}]] above each",
+                                              option.name, shown(node), option.name));
+    Json table = Json::object();
+    for (const TomlEntry& entry : node.entries) {
+      const auto known = std::find_if(option.fields.begin(), option.fields.end(),
+                                      [&](const Option& field) { return field.key() == entry.key; });
+      if (known == option.fields.end()) {
+        std::vector<std::string_view> keys;
+        for (const Option& field : option.fields) keys.push_back(field.key());
+        throw std::invalid_argument(fmt::format("{}: {} is unknown; each of its tables has {}", option.name,
+                                                Json(entry.key.substr(0, 80)).dump(), fmt::join(keys, ", ")));
+      }
+      table[entry.key] = checked(*known, entry.value);
+    }
+    return table;
   }
 
   std::string path_text(const Option& option, const TomlNode& node) {

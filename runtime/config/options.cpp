@@ -17,6 +17,39 @@ using Path = std::filesystem::path;
 using Texts = std::vector<std::string>;
 using Paths = std::vector<Path>;
 using Table = std::map<std::string, std::string>;  // values are JSON
+using LoraGroups = std::vector<LoraGroup>;
+using OptimizerGroups = std::vector<OptimizerGroup>;
+
+template <typename T>
+constexpr bool kIsTables = std::is_same_v<T, LoraGroups> || std::is_same_v<T, OptimizerGroups>;
+
+// The members of a table of a list: visit(name, field) for each.
+template <typename Group, typename Visit>
+void each_member(Group& group, Visit visit) {
+  if constexpr (std::is_same_v<std::remove_const_t<Group>, LoraGroup>) {
+    visit("targets", group.targets);
+    visit("rank", group.rank);
+    visit("alpha", group.alpha);
+    visit("dropout", group.dropout);
+  } else {
+    visit("parameters", group.parameters);
+    visit("learning_rate", group.learning_rate);
+    visit("weight_decay", group.weight_decay);
+  }
+}
+
+template <typename T>
+void put(Json& table, const char* name, const std::optional<T>& value) {
+  if (value) table[name] = *value;
+}
+inline void put(Json& table, const char* name, const Texts& value) { table[name] = value; }
+template <typename T>
+void take(const Json& table, const char* name, std::optional<T>& value) {
+  if (table.contains(name)) value = table[name].get<T>();
+}
+inline void take(const Json& table, const char* name, Texts& value) {
+  if (table.contains(name)) value = table[name].get<Texts>();
+}
 
 template <typename T>
 constexpr OptionType type_of() {
@@ -34,6 +67,8 @@ constexpr OptionType type_of() {
     return OptionType::kTexts;
   else if constexpr (std::is_same_v<T, Paths>)
     return OptionType::kPaths;
+  else if constexpr (kIsTables<T>)
+    return OptionType::kTables;
   else {
     static_assert(std::is_same_v<T, Table>, "a new type of option needs its own line here");
     return OptionType::kTable;
@@ -52,6 +87,14 @@ Json to_json(const T& value) {
     Json table = Json::object();
     for (const auto& [key, text] : value) table[key] = Json::parse(text);
     return table;
+  } else if constexpr (kIsTables<T>) {
+    Json list = Json::array();
+    for (const auto& group : value) {
+      Json table = Json::object();
+      each_member(group, [&table](const char* name, const auto& field) { put(table, name, field); });
+      list.push_back(std::move(table));
+    }
+    return list;
   } else {
     return value;
   }
@@ -68,6 +111,11 @@ T from_json(const Json& value) {
     Table table;
     for (const auto& [key, item] : value.items()) table[key] = item.dump();
     return table;
+  } else if constexpr (kIsTables<T>) {
+    T list;
+    for (const Json& table : value)
+      each_member(list.emplace_back(), [&table](const char* name, auto& field) { take(table, name, field); });
+    return list;
   } else {
     return value.get<T>();
   }
@@ -103,6 +151,15 @@ Option option(Words words, Rule rule, Members... members) {
       std::move(rule),
       [members...](const JobConfig& config) { return to_json(at(config, members...)); },
       [members...](JobConfig& config, const Json& value) { at(config, members...) = from_json<Value>(value); }};
+}
+
+// What a table of a list may say. `name` is dotted, like an option's.
+Option field(OptionType type, Words words, Rule rule = {}) {
+  return Option{words.name, type, words.unit, words.sentence, words.fallback, std::move(rule), {}, {}};
+}
+Option with_fields(Option option, std::vector<Option> fields) {
+  option.fields = std::move(fields);
+  return option;
 }
 
 Rule within(double least, double most) { return {.least = least, .most = most}; }
@@ -161,6 +218,38 @@ std::vector<Option> all_options() {
               "The family's own settings; its plugin documents and checks them. A family may take the whole model from "
               "here, without path and config."},
              {}, &J::model, &ModelSection::options),
+
+      option({"lora.rank", "", "The rank of adapters: A is [rank, in], B is [out, rank]."}, within(1, 65536), &J::lora,
+             &LoraSection::rank),
+      option({"lora.alpha", "", "Adapters are scaled by alpha / rank."}, {.least = 0, .above_least = true}, &J::lora,
+             &LoraSection::alpha),
+      option({"lora.dropout", "",
+              "The share of an adapter's input that is dropped; drawn from the seed, the step and the samples of the "
+              "micro-batch."},
+             share_below_one(), &J::lora, &LoraSection::dropout),
+      option({"lora.targets", "",
+              "Glob patterns over component names and the names of linear maps (as files or transformers have them, "
+              "with or without .weight): these get adapters, and nothing else but also_train is trained. One that "
+              "matches no such map is an error."},
+             {}, &J::lora, &LoraSection::targets),
+      with_fields(option({"lora.groups", "",
+                          "Further targets with numbers of their own, where theirs differ: [[lora.groups]]. A map "
+                          "has one adapter at most."},
+                         {}, &J::lora, &LoraSection::groups),
+                  {field(OptionType::kTexts, {"lora.groups.targets", "", "As lora.targets. Required."}),
+                   field(OptionType::kInteger, {"lora.groups.rank", "", "As lora.rank.", "lora.rank"},
+                         within(1, 65536)),
+                   field(OptionType::kNumber, {"lora.groups.alpha", "", "As lora.alpha.", "lora.alpha"},
+                         {.least = 0, .above_least = true}),
+                   field(OptionType::kNumber, {"lora.groups.dropout", "", "As lora.dropout.", "lora.dropout"},
+                         share_below_one())}),
+      option({"lora.also_train", "",
+              "Glob patterns over component and parameter names that are trained as they are, beside the adapters."},
+             {}, &J::lora, &LoraSection::also_train),
+      option({"lora.path", "",
+              "Instead of targets and groups: a directory of adapters, as training or peft wrote it, to start from; "
+              "ranks and scales are its own."},
+             {}, &J::lora, &LoraSection::path),
 
       option({"data.path", "",
               "JSONL files of samples, folders of them, LeRobot directories: one, or a list. Or streams: pipes, tar "
@@ -254,6 +343,21 @@ std::vector<Option> all_options() {
              one_of({"skip", "stop"}), &J::optimizer, &OptimizerSection::on_nonfinite),
       option({"optimizer.max_skipped", "steps", "So many skipped steps in a row stop the run."}, within(1, 1e6),
              &J::optimizer, &OptimizerSection::max_skipped),
+      with_fields(
+          option({"optimizer.groups", "",
+                  "Parameters with numbers of their own: [[optimizer.groups]]. One that two groups match is an error, "
+                  "as is a pattern that matches nothing that is trained."},
+                 {}, &J::optimizer, &OptimizerSection::groups),
+          {field(OptionType::kTexts, {"optimizer.groups.parameters", "",
+                                      "Glob patterns over component and parameter names, as model.freeze. Required."}),
+           field(OptionType::kNumber,
+                 {"optimizer.groups.learning_rate", "", "Their peak learning rate; the schedule is the same.",
+                  "optimizer.learning_rate"},
+                 within(0, 1000)),
+           field(OptionType::kNumber,
+                 {"optimizer.groups.weight_decay", "",
+                  "Their weight decay; norms and biases have none but by decay_all.", "optimizer.weight_decay"},
+                 within(0, 1000))}),
 
       option({"schedule.name", "", "The learning rate's course after warm-up; wsd is warm-up, stable, decay."},
              one_of({"constant", "linear", "cosine", "wsd"}), &J::schedule, &ScheduleSection::name),
@@ -333,6 +437,8 @@ std::string_view type_name(OptionType type) {
       return "list of paths";
     case OptionType::kTable:
       return "table";
+    case OptionType::kTables:
+      return "list of tables";
   }
   return "";
 }

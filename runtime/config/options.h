@@ -17,7 +17,7 @@ namespace lf {
 
 using Json = nlohmann::ordered_json;
 
-enum class OptionType { kInteger, kNumber, kBoolean, kText, kPath, kTexts, kPaths, kTable };
+enum class OptionType { kInteger, kNumber, kBoolean, kText, kPath, kTexts, kPaths, kTable, kTables };
 
 // What is said and checked about a value. `least` and `most` bound numbers and integers; `words` are all that text may
 // be, where there are any; `pattern` text has the form of a plugin id or of a folder name.
@@ -40,6 +40,7 @@ struct Option {
   Rule rule;
   std::function<Json(const JobConfig&)> get;
   std::function<void(JobConfig&, const Json&)> set;  // the value has passed `type` and `rule`
+  std::vector<Option> fields = {};                   // of kTables: what each table may say; without get and set
 
   std::string_view table() const { return name.substr(0, name.rfind('.')); }
   std::string_view key() const { return name.substr(name.rfind('.') + 1); }

@@ -36,6 +36,9 @@ std::string options_help() {
       const std::string fallback = default_text(option);
       text += fmt::format("  {:<19} {} ({}{})\n", option.key(), option.sentence, type_text(option),
                           fallback.empty() ? "" : "; default " + fallback);
+      for (const Option& field : option.fields)
+        text += fmt::format("    {:<17} {} ({}{})\n", field.key(), field.sentence, type_text(field),
+                            field.fallback.empty() ? "" : fmt::format("; default {}", field.fallback));
     }
   }
   return text;
@@ -54,7 +57,7 @@ std::string options_page() {
       "shell's own quotes are not TOML's (`--set 'model.freeze=[\"visual\"]'`). `lfrun --print-config job.toml` prints "
       "every\n"
       "value with where it came from.\n\n"
-      "Relative `model.*` and `data.*` paths of the file start at the folder of the job file; those given by `--set`, "
+      "Relative `model.*`, `lora.*` and `data.*` paths of the file start at the folder of the job file; those given by `--set`, "
       "and\n"
       "`job.output` in either place, start at the current directory.\n";
   for (const std::string_view table : option_tables()) {
@@ -66,6 +69,9 @@ std::string options_page() {
       const std::string fallback = default_text(option);
       const std::string shown = fallback.empty() ? "" : option.fallback.empty() ? "`" + fallback + "`" : fallback;
       text += fmt::format("| `{}` | {} | {} | {} |\n", option.key(), type_text(option), shown, option.sentence);
+      for (const Option& field : option.fields)
+        text += fmt::format("| `{}[].{}` | {} | {} | {} |\n", option.key(), field.key(), type_text(field),
+                            field.fallback, field.sentence);
     }
   }
   return text;

@@ -18,14 +18,18 @@ struct ParameterPart {
   int32_t along = LF_ALONG_NONE;
   int64_t piece = 1;  // rows of `axis` that stay together
   int64_t stack = 0;  // file tensors; 0 without LF_PART_STACK
+  std::string class_name = {};  // what the class that opens the files calls it; empty: as name
 };
+
+// A or B of an adapter: the host's own, of which no model directory knows.
+inline constexpr uint32_t kParameterAdapter = 1u << 31;
 
 struct ParameterInfo {
   std::string name;
   std::vector<int64_t> shape;  // uncut
   std::vector<ParameterPart> parts;
   int32_t join_axis = 0;
-  uint32_t flags = 0;            // LF_PARAM_...
+  uint32_t flags = 0;            // LF_PARAM_..., and kParameterAdapter
   int32_t init = LF_INIT_ZEROS;  // LF_INIT_..., with its two numbers
   double init_a = 0, init_b = 0;
   double sign_step = 0;  // lf_param.sign_step

@@ -152,6 +152,7 @@ class Reader {
       made.along = part.along;
       made.piece = part.piece;
       made.stack = part.stack;
+      made.class_name = sdk::view(part.class_name);  // empty where the plugin is older than it
       info.parts.push_back(std::move(made));
     }
     return info;
@@ -196,6 +197,10 @@ int64_t Description::parameter_count() const {
   for (const ParameterInfo& parameter : parameters)
     if (parameter.tied_to < 0) n += element_count(parameter);
   return n;
+}
+
+std::vector<ParameterInfo> Description::own_parameters() const {
+  return {parameters.begin(), parameters.end() - static_cast<std::ptrdiff_t>(2 * adapters.size())};
 }
 
 Description describe(const lf_model_api* api, lf_model model, const std::string& plugin_id) {

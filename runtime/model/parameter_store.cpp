@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fnmatch.h>
-
 #include "core/error.h"
 #include "lf/plugin_sdk/tensor.hpp"
+#include "model/patterns.h"
 #include "weights/convert.h"
 
 namespace lf {
@@ -16,39 +15,66 @@ constexpr int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 int64_t aligned(int64_t elements) { return (elements + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+// The model's own parameters that a pattern selects, by their names or their component's.
+std::vector<size_t> selected(const Description& description, const std::string& pattern) {
+  std::vector<size_t> found;
+  for (const Component& component : description.components) {
+    const bool whole = matches(pattern, component.name);
+    for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
+      if (whole || matches(pattern, description.parameters[p].name)) found.push_back(p);
+  }
+  return found;
+}
+
+std::string near_own_names(const Description& description, const std::string& pattern) {
+  std::vector<std::string> names;
+  for (const Component& component : description.components) names.push_back(component.name);
+  for (const ParameterInfo& parameter : description.own_parameters()) names.push_back(parameter.name);
+  return near_names(pattern, names);
 }
 
 }  // namespace
 
 bool Freezing::all_frozen(const Component& component) const {
   const auto first = frozen.begin() + static_cast<std::ptrdiff_t>(component.first_parameter);
-  return std::all_of(first, first + static_cast<std::ptrdiff_t>(component.n_parameters), [](bool f) { return f; });
+  return component.adapters.empty() &&
+         std::all_of(first, first + static_cast<std::ptrdiff_t>(component.n_parameters), [](bool f) { return f; });
 }
 
-Freezing freeze(const Description& description, const std::vector<std::string>& patterns) {
+Freezing freeze(const Description& description, const std::vector<std::string>& patterns,
+                const std::vector<std::string>& also_train) {
   Freezing freezing;
+  const bool adapted = !description.adapters.empty();
   for (const ParameterInfo& parameter : description.parameters)
-    freezing.frozen.push_back((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) != 0);
-  for (const std::string& pattern : patterns) {
-    bool any = false;
-    for (const Component& component : description.components) {
-      const bool whole = matches(pattern, component.name);
-      for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
-        if (whole || matches(pattern, description.parameters[p].name)) freezing.frozen[p] = any = true;
+    freezing.frozen.push_back((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) != 0 ||
+                              (adapted && (parameter.flags & kParameterAdapter) == 0));
+  for (const std::string& pattern : also_train) {
+    const std::vector<size_t> found = selected(description, pattern);
+    if (found.empty())
+      fail(Exit::kConfig,
+           "lora.also_train: \"{}\" matches no parameter; it is a shell pattern over the names of components and "
+           "parameters; near it are {}",
+           pattern, near_own_names(description, pattern));
+    for (const size_t p : found) {
+      const ParameterInfo& parameter = description.parameters[p];
+      for (const Adapter& adapter : description.adapters)
+        if (adapter.parameter == p)
+          fail(Exit::kConfig,
+               "lora.also_train: \"{}\" matches {}, which has an adapter: its weight stays as it is; narrow this pattern "
+               "or the targets",
+               pattern, parameter.name);
+      if ((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) == 0) freezing.frozen[p] = false;
     }
-    if (!any) {
-      std::string examples;
-      for (const Component& component : description.components)
-        examples += fmt::format(
-            "{}{} ({}, ...)", examples.empty() ? "" : ", ", component.name,
-            component.n_parameters == 0 ? "no parameters" : description.parameters[component.first_parameter].name);
+  }
+  for (const std::string& pattern : patterns) {
+    const std::vector<size_t> found = selected(description, pattern);
+    for (const size_t p : found) freezing.frozen[p] = true;
+    if (found.empty()) {
       fail(
           Exit::kConfig,
           "model.freeze: \"{}\" matches no parameter, so it would freeze nothing; it is a shell pattern over the names "
-          "of components and parameters, such as {}",
-          pattern, examples);
+          "of components and parameters; near it are {}",
+          pattern, near_own_names(description, pattern));
     }
   }
   // A tied parameter is frozen with the one that it is tied to.
@@ -69,20 +95,24 @@ ParameterStore::ParameterStore(const Description& description, const Freezing& f
     first_unit_.push_back(units_.size());
     size_t p = component.first_parameter;
     const size_t end_of_component = p + component.n_parameters;
+    auto adapter = component.adapters.begin();
     for (uint32_t unit = 0; unit < component.n_units; ++unit) {
       const int64_t begin = trained_elements_;
-      for (; p < end_of_component && description.parameter_unit[p] == unit; ++p) {
-        const ParameterInfo& parameter = description.parameters[p];
+      const auto place = [&](size_t index) {
+        const ParameterInfo& parameter = description.parameters[index];
         if (parameter.tied_to >= 0) {
-          slot_of_[p] = slot_of_[static_cast<size_t>(parameter.tied_to)];
-          continue;
+          slot_of_[index] = slot_of_[static_cast<size_t>(parameter.tied_to)];
+          return;
         }
-        const bool trained = !freezing.frozen[p];
-        int64_t& end = trained ? trained_elements_ : frozen_elements_;
-        slot_of_[p] = slots_.size();
-        slots_.push_back(ParameterSlot{p, units_.size(), trained, end, element_count(parameter)});
+        const bool is_trained = !freezing.frozen[index];
+        int64_t& end = is_trained ? trained_elements_ : frozen_elements_;
+        slot_of_[index] = slots_.size();
+        slots_.push_back(ParameterSlot{index, units_.size(), is_trained, end, element_count(parameter)});
         end = aligned(end + slots_.back().elements);
-      }
+      };
+      for (; p < end_of_component && description.parameter_unit[p] == unit; ++p) place(p);
+      for (; adapter != component.adapters.end() && description.parameter_unit[*adapter] == unit; ++adapter)
+        place(*adapter);
       units_.push_back(UnitRange{c, unit, begin, trained_elements_});
     }
   }

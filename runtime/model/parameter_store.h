@@ -9,7 +9,7 @@
 // are reduced and optimized, and models get device copies of them: values go over after each update (publish),
 // gradients come back as units finish (train/gradient_copies.h). Frozen values live on the device alone.
 //
-// Trained parameters lie by component, unit and table order, so a unit's gradients are one range, and so are a
+// Trained parameters lie by component, unit and table order (adapters after the unit's own), so a unit's gradients are one range, and so are a
 // component's. Each begins at a multiple of 64 bytes; the gaps stay zero.
 #pragma once
 
@@ -32,7 +32,10 @@ struct Freezing {
 
 // Shell patterns (* ? [...]) over parameter names and component names. Throws kConfig naming a pattern that matches
 // nothing (with the nearest names), and where nothing is left to train. Buffers and dead parameters are never trained.
-Freezing freeze(const Description& description, const std::vector<std::string>& patterns);
+// Where the model has adapters, they are trained, and of its own parameters those alone that `also_train` matches (and
+// no pattern freezes).
+Freezing freeze(const Description& description, const std::vector<std::string>& patterns,
+                const std::vector<std::string>& also_train = {});
 
 struct ParameterSlot {
   size_t parameter = 0;  // index in Description::parameters

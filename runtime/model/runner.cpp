@@ -2,6 +2,9 @@
 
 #include <cstring>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "lf/plugin_sdk/tensor.hpp"
@@ -125,11 +128,16 @@ void Runner::bind(uint32_t component) {
   const std::vector<uint32_t>& unit_of = model_.description().parameter_unit;
   size_t p = described.first_parameter;
   const size_t end = p + described.n_parameters;
+  auto adapter = described.adapters.begin();
   for (uint32_t unit = 0; unit < described.n_units; ++unit) {
     std::vector<lf_tensor> values, gradients;
     for (; p < end && unit_of[p] == unit; ++p) {
       values.push_back(store_.value_view(p));
       gradients.push_back(store_.gradient_view(p));
+    }
+    for (; adapter != described.adapters.end() && unit_of[*adapter] == unit; ++adapter) {
+      values.push_back(store_.value_view(*adapter));
+      gradients.push_back(store_.gradient_view(*adapter));
     }
     lf_err err = sdk::make_err();
     if (model_.api()->bind(stages_[component].handle, unit, values.data(), gradients.data(),
@@ -155,6 +163,13 @@ lf_tensor brought_over(const Device& device, lf_tensor tensor) {
   const lf_tensor made = sdk::give(std::move(bytes), tensor.dtype, {tensor.shape, static_cast<size_t>(tensor.ndim)});
   sdk::release(tensor);
   return made;
+}
+
+// The same whatever rank and micro-batch number the samples came to, and another one in each step.
+uint64_t draw_key(const RunOptions& options, const MicroBatch& batch) {
+  const uint64_t of_samples = XXH3_64bits_withSeed(batch.sample_ids.data(),
+                                                   batch.sample_ids.size() * sizeof(uint64_t), options.seed);
+  return XXH3_64bits_withSeed(&options.step, sizeof(options.step), of_samples);
 }
 
 }  // namespace
@@ -196,6 +211,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
   lent.totals = options.totals.empty() ? nullptr : options.totals.data();
   lent.n_totals = options.totals.size();
   lent.flags = options.outputs ? LF_BATCH_OUTPUTS : 0;
+  lent.draw_key = draw_key(options, batch);
 
   RunResult result;
   std::vector<bool> ran(stages_.size(), false);

@@ -42,6 +42,7 @@ struct RunOptions {
   bool outputs = false;
   double loss_scale = 1;                // gradients are of loss_scale times the loss sum
   std::span<const double> totals = {};  // features of the last component, summed over the step; empty: not known
+  uint64_t seed = 0, step = 0;          // of the job: with the batch's samples, what dropout is drawn from
 };
 
 struct RunResult {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct OptimizedParameter {
   double learning_rate_scale = 1;
   // > 0: moved by so much against the sign of its gradient instead, which counts in no norm (lf_param.sign_step).
   double sign_step = 0;
+  std::optional<double> weight_decay = {};  // where it decays: instead of the settings'
 };
 
 struct OptimizerInputs {

@@ -12,11 +12,12 @@
 namespace lf {
 namespace {
 
-constexpr std::string_view kUsage = "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16]";
+constexpr std::string_view kUsage = "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16 | --adapter]";
 
 struct Request {
   std::filesystem::path checkpoint, out;
   std::string dtype = "source";
+  bool adapter = false;
 };
 
 // Nothing where only help was wanted.
@@ -26,6 +27,8 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--dtype" && i + 1 < arguments.size())
       request.dtype = arguments[++i];
+    else if (arguments[i] == "--adapter")
+      request.adapter = true;
     else
       words.push_back(arguments[i]);
   }
@@ -70,7 +73,9 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
   options.open_policy = false;
   const Session session(config, options);
   const Description& description = session.model->description();
-  const ParameterStore store(description, freeze(description, config.model.freeze), *session.device, LF_DTYPE_F32);
+  if (request.adapter && description.adapters.empty())
+    fail(Exit::kUsage, "lfrun export: --adapter: {} trained no adapters; leave it out", run.string());
+  const ParameterStore store(description, freeze(description, config.model.freeze, config.lora.also_train), *session.device, LF_DTYPE_F32);
   const WeightSource source(config, description);
   source.fill(store, config.job.seed);
   for (const ParameterSlot& slot : store.slots()) {
@@ -78,7 +83,10 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
     if (slot.trained)
       checkpoint.read(parameter.name, parameter.shape, DType::kF32, store.master().data() + slot.offset);
   }
-  source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), request.out);
+  if (request.adapter)
+    source.export_adapters(store, config, request.out);
+  else
+    source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), request.out);
   fmt::print("{}: step {}\n", request.out.string(), checkpoint.state().step);
   return static_cast<int>(Exit::kDone);
 }

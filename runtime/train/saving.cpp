@@ -49,7 +49,7 @@ std::map<std::string, std::string> resumable_settings(const JobConfig& config, c
   // Of these tables, what says only where, how fast or how many bad samples are borne.
   const std::set<std::string_view> free_to_change = {"data.media_root", "data.max_decoded_pixels", "data.max_bad",
                                                      "data.workers", "data.prefetch_steps"};
-  const std::set<std::string_view> tables = {"model", "data", "optimizer", "schedule", "precision"};
+  const std::set<std::string_view> tables = {"model", "lora", "data", "optimizer", "schedule", "precision"};
   std::map<std::string, std::string> settings;
   for (const std::string& name : option_names()) {
     const std::string_view table = std::string_view(name).substr(0, name.find('.'));

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "train/adapters.h"
 
 namespace lf {
 namespace {
@@ -119,9 +120,12 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
   host.answer_options([&job](std::string_view name) { return option_json(job, name).value_or(""); });
   if (options.open_device)
     attempt({"device.name"}, [&] { device = open_device(job, plugins, host, options.local_rank); });
-  attempt({"model.family", "model.path", "model.config", "model.tokenizer"}, [&] {
+  attempt({"model.family", "model.path", "model.config", "model.tokenizer", "lora.targets", "lora.groups", "lora.path"},
+          [&] {
     model_config = options.model_config.empty() ? config_text(job) : options.model_config;
-    model = open_model(job, plugins, host, model_request(job, model_config, options));
+    auto opened = open_model(job, plugins, host, model_request(job, model_config, options));
+    opened->adapt(requested_adapters(job, opened->description()));
+    model = std::move(opened);
   });
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }

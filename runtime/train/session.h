@@ -1,4 +1,5 @@
-// What every command that touches a model opens first: the job's plugins, its device, its model.
+// What every command that touches a model opens first: the job's plugins, its device, its model
+// with the adapters that the job gives it.
 #pragma once
 
 #include <functional>

@@ -16,6 +16,7 @@
 #include "load/estimate.h"
 #include "load/survey.h"
 #include "optimizer/learning_rate.h"
+#include "optimizer/parameter_groups.h"
 #include "train/meeting.h"
 #include "train/profile.h"
 #include "train/resident_memory.h"
@@ -41,20 +42,15 @@ std::vector<GradientUnit> backward_units(const ParameterStore& store) {
   return units;
 }
 
-AdamW make_optimizer(const JobConfig& config, const ParameterStore& store, int threads) {
+AdamW make_optimizer(const JobConfig& config, const ParameterStore& store, const Freezing& freezing, int threads) {
   OptimizerInputs inputs;
   inputs.settings = config.optimizer;
   inputs.master = store.master();
   inputs.gradients = store.gradients();
   inputs.compute_bf16 = store.compute_bf16();
   inputs.threads = threads;
-  for (const ParameterSlot& slot : store.slots()) {
-    if (!slot.trained) continue;
-    const ParameterInfo& parameter = store.description().parameters[slot.parameter];
-    const bool decay = config.optimizer.decay_all || (parameter.flags & LF_PARAM_NO_DECAY) == 0;
-    inputs.parameters.push_back(
-        {parameter.name, slot.offset, slot.elements, static_cast<uint32_t>(slot.unit), decay, 1, parameter.sign_step});
-  }
+  inputs.parameters = optimized_parameters(
+      store, parameter_groups(store.description(), freezing, config.optimizer), config.optimizer);
   return AdamW(std::move(inputs));
 }
 
@@ -89,12 +85,12 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
       loading_(rendezvous.group("loading")),
       directory_(output_of(request, *control_), request.rank, request.terminal),
       session_(config_, session_options(request)),
-      freezing_(freeze(session_.model->description(), config_.model.freeze)),
+      freezing_(freeze(session_.model->description(), config_.model.freeze, config_.lora.also_train)),
       store_(session_.model->description(), freezing_, *session_.device, compute_dtype(config_)),
       source_(config_, session_.model->description()),
       runner_(*session_.model, store_, freezing_, session_.parallel, *session_.device,
               recompute_level(config_.memory.recompute)),
-      optimizer_(make_optimizer(config_, store_, request.threads)),
+      optimizer_(make_optimizer(config_, store_, freezing_, request.threads)),
       writer_(files_, alone_,
               CheckpointOptions{.directory = directory_.checkpoints(),
                                 .keep = config_.checkpoint.keep,
@@ -252,7 +248,10 @@ Trainer::Step Trainer::train(StepWork work) {
     const Stopwatch in_model;
     results.push_back(batch.n_samples == 0
                           ? RunResult{}
-                          : runner_.run(batch, k, RunOptions{.loss_scale = scale, .totals = work.global_features}));
+                          : runner_.run(batch, k, RunOptions{.loss_scale = scale,
+                                                         .totals = work.global_features,
+                                                         .seed = config_.job.seed,
+                                                         .step = static_cast<uint64_t>(work.step)}));
     step.spent.model_seconds += in_model.seconds();
     step.spent.model_cpu_seconds += in_model.thread_cpu_seconds();
     reducer_->leaf_done();
@@ -475,6 +474,10 @@ void Trainer::finish() {
   if (leads()) {
     metrics_->finish("done");
     log::info("trained {}; checkpoint in {}", counted(finished_, "step"), directory_.checkpoints().string());
+    if (!session_.model->description().adapters.empty()) {
+      source_.export_adapters(store_, config_, directory_.path() / "adapter");
+      log::info("adapters, for peft: {}", (directory_.path() / "adapter").string());
+    }
     if (config_.checkpoint.export_model) {
       source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
                            directory_.model());

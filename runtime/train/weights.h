@@ -11,26 +11,33 @@
 
 namespace lf {
 
-// The model directory that a job starts from; empty for random initialisation.
+// The model directory that a job starts from, and its adapters; empty for random initialisation.
 class WeightSource {
  public:
   // Opens model.path, if the job has one, and checks that every parameter and every tensor has its other half.
   WeightSource(const JobConfig& config, const Description& description);
 
-  // Fills the store: from the directory, or at random by (seed, parameter name).
+  // Fills the store: from the directory, or at random by (seed, parameter name). Adapters: from lora.path, or as new.
   void fill(const ParameterStore& store, uint64_t seed) const;
 
   // Writes `target`, a directory that transformers opens, complete or not at all. A directory that the job started from
-  // is written over again in its own layout; parameters that were frozen keep their very bytes. dtype: "source", "fp32"
+  // is written over again in its own layout; parameters that were frozen keep their very bytes; adapters are merged. dtype: "source", "fp32"
   // or "bf16"; without a source, "source" is what config.json states, else what the job computes in.
   void export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
                     const std::filesystem::path& tokenizer, const std::filesystem::path& target) const;
 
+  // Writes `target`, a directory of the adapters (and of what is trained beside them) that peft opens over the base.
+  void export_adapters(const ParameterStore& store, const JobConfig& config,
+                       const std::filesystem::path& target) const;
+
   const LoadPlan* plan() const { return plan_.get(); }
 
  private:
+  std::vector<float> own_values(const ParameterStore& store, const ParameterSlot& slot) const;
+
   std::unique_ptr<ModelDirectory> directory_;
   std::unique_ptr<LoadPlan> plan_;
+  std::unique_ptr<AdapterDirectory> adapters_;  // of lora.path
 };
 
 }  // namespace lf

@@ -5,6 +5,7 @@
 //   random: initialise(table[i], seed, ...)
 #pragma once
 
+#include "weights/adapter_directory.h"
 #include "weights/convert.h"
 #include "weights/directory.h"
 #include "weights/dtype.h"

@@ -13,12 +13,14 @@ class Binding {
  public:
   explicit Binding(std::span<const nn::Parameter> parameters) : parameters_(parameters) {}
 
+  // What is no linear map: nothing would run its adapters.
   const nn::Parameter& take() {
-    TORCH_CHECK(next_ < parameters_.size(), "too few parameters are bound: ", parameters_.size());
-    return parameters_[next_++];
+    const nn::Parameter& parameter = next();
+    TORCH_CHECK(parameter.adapters == nullptr, "parameter ", next_ - 1, " of the unit is described as a linear map");
+    return parameter;
   }
   nn::Linear take_linear(bool bias) {
-    nn::Linear linear{take(), {}};
+    nn::Linear linear{next(), {}};
     if (bias) linear.bias = take();
     return linear;
   }
@@ -32,13 +34,18 @@ class Binding {
   }
 
  private:
+  const nn::Parameter& next() {
+    TORCH_CHECK(next_ < parameters_.size(), "too few parameters are bound: ", parameters_.size());
+    return parameters_[next_++];
+  }
+
   std::span<const nn::Parameter> parameters_;
   size_t next_ = 0;
 };
 
 inline bool any_trained(std::span<const nn::Parameter> parameters) {
   for (const nn::Parameter& parameter : parameters)
-    if (parameter.trained()) return true;
+    if (parameter.trained() || (parameter.adapters != nullptr && parameter.adapters->trained())) return true;
   return false;
 }
 

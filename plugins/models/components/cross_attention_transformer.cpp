@@ -22,7 +22,8 @@ constexpr int64_t kLastVectors = 2;
 
 void add_linear(ParameterTable& table, const std::string& name, uint32_t unit, int64_t out, int64_t in,
                 double deviation = kDeviation) {
-  table.push_back(whole(name + ".weight", unit, {out, in}, deviation > 0 ? Init::kNormal : Init::kZeros, deviation));
+  const Init init = deviation > 0 ? Init::kNormal : Init::kZeros;
+  table.push_back(linear_map(whole(name + ".weight", unit, {out, in}, init, deviation)));
   table.back().decays = true;
   table.push_back(whole(name + ".bias", unit, {out}, Init::kZeros));
 }
@@ -34,7 +35,7 @@ void add_joined(ParameterTable& table, const std::string& name, const std::vecto
     weights.push_back({part + ".weight", {width, width}});
     biases.push_back({part + ".bias", {width}});
   }
-  table.push_back(joined(name + ".weight", unit, weights, Init::kNormal, kDeviation));
+  table.push_back(linear_map(joined(name + ".weight", unit, weights, Init::kNormal, kDeviation)));
   table.push_back(joined(name + ".bias", unit, biases, Init::kZeros));
 }
 

@@ -22,7 +22,7 @@ constexpr int64_t kSingleVectors = 3;
 void add_linear(ParameterTable& table, const std::string& name, uint32_t unit, int64_t out, int64_t in,
                 double deviation = kDeviation) {
   const Init init = deviation > 0 ? Init::kNormal : Init::kZeros;
-  table.push_back(whole(name + ".weight", unit, {out, in}, init, deviation));
+  table.push_back(linear_map(whole(name + ".weight", unit, {out, in}, init, deviation)));
   table.back().decays = true;
   table.push_back(whole(name + ".bias", unit, {out}, Init::kZeros));
 }
@@ -39,7 +39,7 @@ void add_qkv(ParameterTable& table, const std::string& name, const std::string (
     weights.push_back({part + ".weight", {width, width}});
     biases.push_back({part + ".bias", {width}});
   }
-  table.push_back(joined(name + ".weight", unit, weights, Init::kNormal, kDeviation));
+  table.push_back(linear_map(joined(name + ".weight", unit, weights, Init::kNormal, kDeviation)));
   table.push_back(joined(name + ".bias", unit, biases, Init::kZeros));
 }
 

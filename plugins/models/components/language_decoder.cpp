@@ -44,6 +44,7 @@ ParameterSpec qkv_spec(const LanguageDecoderConfig& c, const std::string& block,
                                bias ? Init::kZeros : Init::kNormal, c.deviation);
     spec.parts[0].along = Along::kTensor;
     spec.parts[0].piece = (c.heads / c.kv_heads + 2) * c.head_size;
+    spec.linear = !bias;
     return spec;
   }
   const auto part = [&](const char* which, int64_t heads, int64_t piece_heads, bool copy) {
@@ -55,13 +56,16 @@ ParameterSpec qkv_spec(const LanguageDecoderConfig& c, const std::string& block,
     p.copy = copy;
     return p;
   };
-  return joined(
+  ParameterSpec spec = joined(
       fmt::format("{}self_attn.qkv_proj.{}", block, bias ? "bias" : "weight"), unit,
       {part("q", c.heads, c.heads / c.kv_heads, false), part("k", c.kv_heads, 1, true), part("v", c.kv_heads, 1, true)},
       bias ? Init::kZeros : Init::kNormal, c.deviation);
+  spec.linear = !bias;
+  return spec;
 }
 
-ParameterSpec row_cut(ParameterSpec spec, int64_t piece) {  // the input axis is cut
+ParameterSpec row_cut(ParameterSpec spec, int64_t piece) {  // of a linear map, whose input axis is cut
+  spec.linear = true;
   spec.parts[0].along = Along::kTensor;
   spec.parts[0].axis = 1;
   spec.parts[0].piece = piece;
@@ -143,9 +147,10 @@ ParameterTable parameter_table(const LanguageDecoderConfig& c) {
       continue;
     }
     const std::vector<int64_t> shape = {c.intermediate, c.width};
-    table.push_back(joined(block + "mlp.gate_up_proj.weight", unit,
-                           {{block + names.gate, shape, Along::kTensor}, {block + names.up, shape, Along::kTensor}},
-                           Init::kNormal, c.deviation));
+    table.push_back(
+        linear_map(joined(block + "mlp.gate_up_proj.weight", unit,
+                          {{block + names.gate, shape, Along::kTensor}, {block + names.up, shape, Along::kTensor}},
+                          Init::kNormal, c.deviation)));
     table.push_back(row_cut(whole(block + names.down, unit, {c.width, c.intermediate}, Init::kNormal, c.deviation), 1));
   }
   const auto last = static_cast<uint32_t>(c.layers + 1);

@@ -57,7 +57,7 @@ LatentDecoderStage::Layer take_layer(Binding& binding, const LatentDecoderConfig
     layer.query = binding.take_linear(false);
   }
   layer.latent_norm = binding.take_norm(kRms, kLatentNormEps);
-  layer.kv_b = binding.take();
+  layer.kv_b = binding.take_linear(false).weight;  // where rows are selected it is read as a table, without adapters
   if (c.indexed) {
     layer.indexer.query = binding.take_linear(false);
     layer.indexer.key = binding.take_linear(false);

@@ -21,6 +21,11 @@ class Writer {
     spec.parts[0].piece = piece;
     add(std::move(spec));
   }
+  void map(const std::string& name, uint32_t unit, int64_t out, int64_t in, Along along = Along::kNone,
+           int64_t axis = 0, int64_t piece = 1) {
+    matrix(name, unit, out, in, along, axis, piece);
+    table_.back().linear = true;
+  }
   void vocabulary(const std::string& name, uint32_t unit, std::optional<uint32_t> tied_to = {}) {
     matrix(name, unit, c_.vocabulary, c_.width, Along::kTensor, 0, kVocabularyPiece);
     table_.back().tied_to = tied_to;
@@ -37,28 +42,29 @@ class Writer {
     const nn::LatentShape& a = c_.attention;
     norm(block + "input_layernorm.weight", unit, c_.width);
     const int64_t queries = a.heads * a.head_size(), first = c_.query_rank > 0 ? c_.query_rank : queries;
-    add(joined(attention + "qkv_a_proj.weight", unit,
-               {{attention + (c_.query_rank > 0 ? "q_a_proj.weight" : "q_proj.weight"), {first, c_.width}},
-                {attention + "kv_a_proj_with_mqa.weight", {a.latent + a.rotated, c_.width}}},
-               Init::kNormal, c_.deviation));
+    add(linear_map(joined(attention + "qkv_a_proj.weight", unit,
+                          {{attention + (c_.query_rank > 0 ? "q_a_proj.weight" : "q_proj.weight"), {first, c_.width}},
+                           {attention + "kv_a_proj_with_mqa.weight", {a.latent + a.rotated, c_.width}}},
+                          Init::kNormal, c_.deviation)));
     if (c_.query_rank > 0) {
       norm(attention + "q_a_layernorm.weight", unit, c_.query_rank);
-      matrix(attention + "q_b_proj.weight", unit, queries, c_.query_rank, Along::kTensor, 0, a.head_size());
+      map(attention + "q_b_proj.weight", unit, queries, c_.query_rank, Along::kTensor, 0, a.head_size());
     }
     norm(attention + "kv_a_layernorm.weight", unit, a.latent);
-    matrix(attention + "kv_b_proj.weight", unit, a.heads * (a.plain + a.value), a.latent, Along::kTensor, 0,
-           a.plain + a.value);
+    map(attention + "kv_b_proj.weight", unit, a.heads * (a.plain + a.value), a.latent, Along::kTensor, 0,
+        a.plain + a.value);
+    table_.back().linear = !c_.indexed;  // sparse attention reads it as a table
     if (c_.indexed) {
       index_ = true;
       const std::string indexer = attention + "indexer.";
-      matrix(indexer + "wq_b.weight", unit, c_.index.heads * c_.index.size, c_.query_rank);
-      matrix(indexer + "wk.weight", unit, c_.index.size, c_.width);
+      map(indexer + "wq_b.weight", unit, c_.index.heads * c_.index.size, c_.query_rank);
+      map(indexer + "wk.weight", unit, c_.index.size, c_.width);
       norm(indexer + "k_norm.weight", unit, c_.index.size);
       add(whole(indexer + "k_norm.bias", unit, {c_.index.size}, Init::kZeros));
       matrix(indexer + "weights_proj.weight", unit, c_.index.heads, c_.width);
       index_ = false;
     }
-    matrix(attention + "o_proj.weight", unit, c_.width, a.heads * a.value, Along::kTensor, 1, a.value);
+    map(attention + "o_proj.weight", unit, c_.width, a.heads * a.value, Along::kTensor, 1, a.value);
     norm(block + "post_attention_layernorm.weight", unit, c_.width);
     if (!c_.is_sparse(number)) return feed_forward(block + "mlp.", unit, c_.intermediate);
     matrix(block + "mlp.gate.weight", unit, c_.experts, c_.width);
@@ -85,10 +91,11 @@ class Writer {
   }
   void feed_forward(const std::string& name, uint32_t unit, int64_t inner) {
     const std::vector<int64_t> shape = {inner, c_.width};
-    add(joined(name + "gate_up_proj.weight", unit,
-               {{name + "gate_proj.weight", shape, Along::kTensor}, {name + "up_proj.weight", shape, Along::kTensor}},
-               Init::kNormal, c_.deviation));
-    matrix(name + "down_proj.weight", unit, c_.width, inner, Along::kTensor, 1, 1);
+    add(linear_map(joined(
+        name + "gate_up_proj.weight", unit,
+        {{name + "gate_proj.weight", shape, Along::kTensor}, {name + "up_proj.weight", shape, Along::kTensor}},
+        Init::kNormal, c_.deviation)));
+    map(name + "down_proj.weight", unit, c_.width, inner, Along::kTensor, 1, 1);
   }
   void experts(const std::string& block, uint32_t unit) {
     const auto stacked = [&](const char* which, int64_t in, int64_t out) {
@@ -130,7 +137,7 @@ ParameterTable parameter_table(const LatentDecoderConfig& c) {
     writer.keeps = !c.trains_mtp;
     writer.norm(module + "enorm.weight", unit, c.width);
     writer.norm(module + "hnorm.weight", unit, c.width);
-    writer.matrix(module + "eh_proj.weight", unit, c.width, 2 * c.width);
+    writer.map(module + "eh_proj.weight", unit, c.width, 2 * c.width);
     writer.layer(c.layers, unit);
     writer.keeps = false;
   }

@@ -9,7 +9,7 @@ void add_norm(ParameterTable& table, const std::string& name, uint32_t unit, int
 
 void add_linear(ParameterTable& table, const std::string& name, uint32_t unit, int64_t out, int64_t in,
                 double deviation, bool bias) {
-  table.push_back(whole(name + ".weight", unit, {out, in}, Init::kNormal, deviation));
+  table.push_back(linear_map(whole(name + ".weight", unit, {out, in}, Init::kNormal, deviation)));
   if (bias) table.push_back(whole(name + ".bias", unit, {out}, Init::kZeros));
 }
 

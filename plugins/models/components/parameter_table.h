@@ -38,6 +38,7 @@ struct ParameterSpec {
   bool buffer = false;   // saved, never trained
   double sign_step = 0;  // > 0: moves by so much against the sign of a count (lf_param.sign_step)
   bool dead = false;     // never gets a gradient
+  bool linear = false;   // W of y = x Wᵀ, bound as nn::Linear: its parts can have adapters
   // Shares the values of that parameter of the same component.
   std::optional<uint32_t> tied_to;
 };
@@ -55,6 +56,12 @@ inline ParameterSpec whole(std::string name, uint32_t unit, std::vector<int64_t>
   spec.init = init;
   spec.deviation = deviation;
   spec.decays = init == Init::kNormal;
+  return spec;
+}
+
+// The weight of a linear map, bound by Binding::take_linear.
+inline ParameterSpec linear_map(ParameterSpec spec) {
+  spec.linear = true;
   return spec;
 }
 

@@ -70,7 +70,7 @@ ParameterTable parameter_table(const VisionTowerConfig& c) {
         weights.push_back({block + name + ".weight", {c.intermediate, c.width}, Along::kTensor});
         biases.push_back({block + name + ".bias", {c.intermediate}, Along::kTensor});
       }
-      table.push_back(joined(block + "mlp.gate_up_proj.weight", unit, weights, Init::kNormal, c.deviation));
+      table.push_back(linear_map(joined(block + "mlp.gate_up_proj.weight", unit, weights, Init::kNormal, c.deviation)));
       table.push_back(joined(block + "mlp.gate_up_proj.bias", unit, biases, Init::kZeros));
     } else {
       add_linear(table, block + c.names.up.front(), unit, c.intermediate, c.width, c.deviation);

@@ -20,6 +20,13 @@ std::string nul_separated(const std::vector<std::string>& names) {
   return result;
 }
 
+// Empty where the class calls it as the files do.
+std::string class_name(const std::string& name, const std::vector<ClassPrefix>& prefixes) {
+  for (const ClassPrefix& prefix : prefixes)
+    if (name.starts_with(prefix.in_files)) return prefix.in_class + name.substr(prefix.in_files.size());
+  return "";
+}
+
 }  // namespace
 
 lf_str Description::keep(const std::string& text) { return sdk::str(strings_.emplace_back(text)); }
@@ -34,7 +41,8 @@ lf_port Description::port(const PortSpec& spec) {
   return port;
 }
 
-Description::Table Description::describe(uint32_t component, const components::ParameterTable& table) {
+Description::Table Description::describe(uint32_t component, const components::ParameterTable& table,
+                                         const std::vector<ClassPrefix>& prefixes) {
   Table result;
   for (const components::ParameterSpec& spec : table) {
     auto param = sdk::with_header<lf_param>();
@@ -44,6 +52,7 @@ Description::Table Description::describe(uint32_t component, const components::P
     if (spec.expert) param.flags |= LF_PARAM_EXPERT;
     if (spec.buffer) param.flags |= LF_PARAM_BUFFER;
     if (spec.dead) param.flags |= LF_PARAM_DEAD;
+    if (spec.linear && !spec.buffer && !spec.dead) param.flags |= LF_PARAM_LINEAR;
     param.sign_step = spec.sign_step;
     param.n_parts = static_cast<uint32_t>(spec.parts.size());
     param.join_axis = static_cast<int32_t>(spec.join_axis);
@@ -72,6 +81,7 @@ Description::Table Description::describe(uint32_t component, const components::P
                    : piece.along == components::Along::kExpert ? LF_ALONG_EP
                                                                : LF_ALONG_NONE;
       part.piece = piece.piece;
+      part.class_name = keep(class_name(piece.name, prefixes));
       parts.push_back(part);
     }
   }
@@ -81,7 +91,7 @@ Description::Table Description::describe(uint32_t component, const components::P
 Description::Description(const ModelSpec& model) {
   for (uint32_t c = 0; c < model.components.size(); ++c) {
     const ComponentSpec& spec = model.components[c];
-    tables_.push_back(describe(c, spec.parameters));
+    tables_.push_back(describe(c, spec.parameters, model.class_prefixes));
     feature_names_.push_back(nul_separated(spec.features));
     auto component = sdk::with_header<lf_component>();
     component.name = keep(spec.name);

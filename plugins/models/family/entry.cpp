@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "family/adapters.h"
 #include "family/description.h"
 #include "family/stage.h"
 #include "lf/plugin_api/model.h"
@@ -143,6 +144,10 @@ int32_t drop(lf_stage stage, uint64_t micro_batch, lf_err* err) {
   return sdk::guard(err, [&] { stage_of(stage).drop(micro_batch); });
 }
 
+int32_t adapt(lf_model model, const lf_adapter* adapters, uint32_t n, lf_err* err) {
+  return sdk::guard(err, [&] { model->state.adapters = AdapterTable(model->family->spec(), {adapters, n}); });
+}
+
 }  // namespace
 
 lf_model_api common_table() noexcept {
@@ -166,6 +171,7 @@ lf_model_api common_table() noexcept {
   table.forward = forward;
   table.backward = backward;
   table.drop = drop;
+  table.adapt = adapt;
   return table;
 }
 

@@ -43,12 +43,19 @@ struct EdgeSpec {
   int64_t columns = 0;
 };
 
+// What the class that opens the files (of transformers, diffusers) calls its modules where the files call them
+// otherwise: names that begin with `in_files` begin with `in_class` there.
+struct ClassPrefix {
+  std::string in_files, in_class;
+};
+
 // Components in topological order; the last one carries the loss.
 struct ModelSpec {
   std::vector<ComponentSpec> components;
   std::vector<EdgeSpec> edges;
   std::vector<PortSpec> outputs;
   std::vector<std::string> aux_names;
+  std::vector<ClassPrefix> class_prefixes;  // the first that fits counts; empty: names are the same
 };
 
 // What the unit that ends the last component found.

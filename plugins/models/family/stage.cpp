@@ -50,17 +50,38 @@ Stage::Stage(const Model& model, ModelState& state, const lf_host* host, const l
 
 void Stage::bind(uint32_t unit, std::span<const lf_tensor> values, std::span<const lf_tensor> grads) {
   if (unit >= n_units_) throw sdk::Failure(LF_E_INVALID, fmt::format("the stage has no unit {}", unit));
+  const std::vector<UnitAdapter> adapters = state_.adapters.of(component_, first_unit_ + unit);
+  if (values.size() < 2 * adapters.size())
+    throw sdk::Failure(LF_E_INVALID, fmt::format("unit {} has {} adapters, and is bound {} parameters in all", unit,
+                                                 adapters.size(), values.size()));
+  const size_t own = values.size() - 2 * adapters.size();
   std::vector<nn::Parameter> parameters;
-  for (size_t i = 0; i < values.size(); ++i) {
-    nn::Parameter parameter{borrow(values[i]), borrow(grads[i])};
-    if (!parameter.value.defined() || parameter.value.scalar_type() != dtype_)
-      throw sdk::Failure(LF_E_INVALID, fmt::format("parameter {} of unit {} is not of the stage's dtype", i, unit));
-    if (parameter.trained() && parameter.gradient.sizes() != parameter.value.sizes())
-      throw sdk::Failure(LF_E_INVALID,
-                         fmt::format("the gradient of parameter {} of unit {} has another shape", i, unit));
-    parameters.push_back(std::move(parameter));
+  for (size_t i = 0; i < own; ++i) parameters.push_back(bound(unit, i, values[i], grads[i]));
+  // The adapters of one map together.
+  std::map<size_t, std::shared_ptr<nn::Adapters>> by_parameter;
+  for (size_t k = 0; k < adapters.size(); ++k) {
+    const UnitAdapter& adapter = adapters[k];
+    const size_t a = own + 2 * k, b = a + 1;
+    const nn::Parameter down = bound(unit, a, values[a], grads[a]), up = bound(unit, b, values[b], grads[b]);
+    if (down.value.sizes() != at::IntArrayRef({adapter.rank, adapter.in}) ||
+        up.value.sizes() != at::IntArrayRef({adapter.rows, adapter.rank}) || adapter.index >= own)
+      throw sdk::Failure(LF_E_INVALID, fmt::format("adapter {} of unit {} is bound in other shapes", k, unit));
+    std::shared_ptr<nn::Adapters>& of = by_parameter[adapter.index];
+    if (of == nullptr) of = std::make_shared<nn::Adapters>(nn::Adapters{{}, draws_});
+    of->each.push_back({down, up, adapter.first_row, adapter.scale, adapter.dropout, adapter.id});
   }
+  for (auto& [index, of] : by_parameter) parameters[index].adapters = std::move(of);
   blocks_->bind(unit, std::move(parameters));
+}
+
+nn::Parameter Stage::bound(uint32_t unit, size_t index, const lf_tensor& value, const lf_tensor& gradient) const {
+  nn::Parameter parameter{borrow(value), borrow(gradient)};
+  if (!parameter.value.defined() || parameter.value.scalar_type() != dtype_)
+    throw sdk::Failure(LF_E_INVALID, fmt::format("parameter {} of unit {} is not of the stage's dtype", index, unit));
+  if (parameter.trained() && parameter.gradient.sizes() != parameter.value.sizes())
+    throw sdk::Failure(LF_E_INVALID,
+                       fmt::format("the gradient of parameter {} of unit {} has another shape", index, unit));
+  return parameter;
 }
 
 void Stage::notify(uint32_t unit, nn::UnitEvent event, uint64_t micro_batch, lf_stream stream) {
@@ -92,6 +113,8 @@ void Stage::forward(const lf_batch& batch, std::span<const lf_tensor> in, std::s
     throw sdk::Failure(LF_E_INVALID, fmt::format("micro-batch {} is open already", batch.micro_batch));
 
   Open open;
+  if (const lf_batch* given = &batch; LF_HAS(given, draw_key)) open.draw_key = batch.draw_key;
+  draws_->key = open.draw_key;
   Opened opened = blocks_->open(batch, recompute_);
   open.chain = std::make_unique<nn::Chain>(
       std::move(opened.steps),
@@ -145,6 +168,7 @@ void Stage::backward(uint64_t micro_batch, int32_t what, std::span<const lf_tens
     for (size_t i = 0; i < order.size(); ++i) seeds[carried_out() + i] = borrow(gout[carried_out() + order[i]]);
   }
   stream_ = stream;
+  draws_->key = open.draw_key;
   const nn::Tensors made = open.chain->backward(seeds);
   for (size_t i = 0; i < gin.size(); ++i) gin[i] = give(made[i], device_uid_);
 }

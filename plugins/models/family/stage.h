@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "family/model.h"
+#include "family/adapters.h"
 #include "lf/plugin_api/model.h"
+#include "nn/adapter.h"
 #include "nn/chain.h"
 
 namespace lf::family {
@@ -16,6 +18,7 @@ namespace lf::family {
 // What stages of one model know of each other: which components' stages here train nothing, here or before them.
 struct ModelState {
   std::vector<bool> no_grad;  // by component
+  AdapterTable adapters;
 };
 
 class Stage {
@@ -35,6 +38,7 @@ class Stage {
   struct Open {
     std::unique_ptr<nn::Chain> chain;
     size_t n_out = 0;  // tensors of the chain's end
+    uint64_t draw_key = 0;
   };
   bool begins() const { return first_unit_ == 0; }
   bool ends() const { return first_unit_ + n_units_ == n_units_of_component_; }
@@ -42,6 +46,7 @@ class Stage {
   size_t carried_in() const { return begins() ? 0 : n_boundary_; }
   size_t carried_out() const { return ends() ? 0 : n_boundary_; }
   std::vector<size_t> leaving_order() const;  // chain's leaving edge -> place among edges_out_
+  nn::Parameter bound(uint32_t unit, size_t index, const lf_tensor& value, const lf_tensor& gradient) const;
   void notify(uint32_t unit, nn::UnitEvent event, uint64_t micro_batch, lf_stream stream);
 
   const ModelSpec& spec_;
@@ -58,7 +63,8 @@ class Stage {
   std::vector<size_t> edges_in_, edges_out_;  // of the table: entering, by unit; leaving, by unit
   std::unique_ptr<Blocks> blocks_;
   std::map<uint64_t, Open> open_;
-  lf_stream stream_ = nullptr;  // of the call in progress
+  lf_stream stream_ = nullptr;                                        // of the call in progress
+  std::shared_ptr<nn::Draws> draws_ = std::make_shared<nn::Draws>();  // likewise
 };
 
 }  // namespace lf::family

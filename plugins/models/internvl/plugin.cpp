@@ -34,6 +34,11 @@ class InternVlModel : public family::Model {
     spec_.edges = model_.edges;
     spec_.outputs = family::language_outputs(model_.language);
     spec_.aux_names = family::language_aux_names(model_.language);
+    if (model_.vision.naming == components::InternVitNaming::kTransformers)
+      spec_.class_prefixes = {{"vision_tower.", "model.vision_tower."},
+                              {"multi_modal_projector.", "model.multi_modal_projector."},
+                              {"language_model.model.", "model.language_model."},
+                              {"language_model.lm_head.", "lm_head."}};
   }
 
   const family::ModelSpec& spec() const override { return spec_; }

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
-#include "nn/matmul.h"
 #include "nn/precision.h"
 
 namespace lf::nn {
@@ -93,7 +92,7 @@ at::Tensor activate_linear(const at::Tensor& h, Activation activation, const Lin
                       at::Tensor dh;
                       if (wants) {
                         const auto back =
-                            activate_backward(multiply(dy[0], linear.matrix(), Second::kPlain), h, activation);
+                            activate_backward(input_gradient(linear, dy[0]), h, activation);
                         add_gradients(linear, dy[0], back.value);
                         dh = back.dh;
                       } else {

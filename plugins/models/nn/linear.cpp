@@ -9,6 +9,12 @@ namespace lf::nn {
 at::Tensor apply(const Linear& linear, const at::Tensor& x, const at::Tensor& addend) {
   const at::Tensor w = linear.matrix();
   const at::Tensor& bias = linear.bias.value;
+  if (linear.adapted()) {  // all is added before the one rounding
+    at::Tensor sum = adapter_rows(*linear.weight.adapters, x, w.size(0));
+    if (bias.defined()) sum.add_(bias);
+    if (addend.defined()) sum.add_(addend);
+    return multiply(x, w, Second::kTransposed, sum);
+  }
   if (!addend.defined()) return multiply(x, w, Second::kTransposed, bias);
   if (!bias.defined()) return multiply(x, w, Second::kTransposed, addend);
   // Both are added before the one rounding where the product is wider than the rows.
@@ -18,7 +24,15 @@ at::Tensor apply(const Linear& linear, const at::Tensor& x, const at::Tensor& ad
 
 void add_gradients(const Linear& linear, const at::Tensor& dy, const at::Tensor& x) {
   if (linear.weight.trained()) add_transposed_product(linear.weight.gradient.flatten(1), dy, x);
+  if (linear.adapted()) add_adapter_gradients(*linear.weight.adapters, dy, x);
   if (linear.bias.trained()) linear.bias.add_gradient(dy.sum(0, false, linear.bias.gradient.scalar_type()));
+}
+
+at::Tensor input_gradient(const Linear& linear, const at::Tensor& dy, const at::Tensor& addend) {
+  if (!linear.adapted()) return multiply(dy, linear.matrix(), Second::kPlain, addend);
+  at::Tensor sum = adapter_input_gradient(*linear.weight.adapters, dy);
+  if (addend.defined()) sum.add_(addend);
+  return multiply(dy, linear.matrix(), Second::kPlain, sum);
 }
 
 at::Tensor linear(const at::Tensor& x, const Linear& linear) {
@@ -30,10 +44,10 @@ at::Tensor linear(const at::Tensor& x, const Linear& linear) {
   const bool wants = x.requires_grad();
   return record(y, {.inputs = {x},
                     .trains = linear.trained(),
-                    .saved = {linear.weight.trained() ? x : at::Tensor()},
+                    .saved = {linear.keeps_input() ? x : at::Tensor()},
                     .backward = [linear, wants](const Tensors& dy, const Tensors& saved) -> Tensors {
                       add_gradients(linear, dy[0], saved[0]);
-                      return {wants ? multiply(dy[0], linear.matrix(), Second::kPlain) : at::Tensor()};
+                      return {wants ? input_gradient(linear, dy[0]) : at::Tensor()};
                     }});
 }
 
@@ -46,10 +60,10 @@ at::Tensor linear_add(const at::Tensor& x, const Linear& linear, const at::Tenso
   const bool wants = x.requires_grad();
   return record(y, {.inputs = {x, residual},
                     .trains = linear.trained(),
-                    .saved = {linear.weight.trained() ? x : at::Tensor()},
+                    .saved = {linear.keeps_input() ? x : at::Tensor()},
                     .backward = [linear, wants](const Tensors& dy, const Tensors& saved) -> Tensors {
                       add_gradients(linear, dy[0], saved[0]);
-                      return {wants ? multiply(dy[0], linear.matrix(), Second::kPlain) : at::Tensor(), dy[0]};
+                      return {wants ? input_gradient(linear, dy[0]) : at::Tensor(), dy[0]};
                     }});
 }
 
@@ -91,7 +105,7 @@ at::Tensor norm_linear(const at::Tensor& x, const Norm& norm, const Linear& line
                         add_gradients(linear, dy[0], folded(normalize(x, norm, &again)));
                       }
                       if (!wants && !norm.trained()) return {at::Tensor()};
-                      const at::Tensor dn = multiply(dy[0], linear.matrix(), Second::kPlain).view(x.sizes());
+                      const at::Tensor dn = input_gradient(linear, dy[0]).view(x.sizes());
                       return {normalize_backward(dn, x, statistics, norm, wants)};
                     }});
 }

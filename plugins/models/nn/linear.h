@@ -1,6 +1,7 @@
 // Linear maps, alone and fused with what stands before or after them.
 #pragma once
 
+#include "nn/adapter.h"
 #include "nn/norm.h"
 #include "nn/parameter.h"
 #include "nn/record.h"
@@ -11,14 +12,19 @@ struct Linear {
   Parameter weight;  // [out, ...]: trailing axes are one input axis (a patch kernel is [C, 3, t, p, p])
   Parameter bias;    // [out], or undefined
 
-  bool trained() const { return weight.trained() || bias.trained(); }
+  bool adapted() const { return weight.adapters != nullptr; }
+  // Whether gradients are to be made of x: of the weight or its adapters.
+  bool keeps_input() const { return weight.trained() || (adapted() && weight.adapters->trained()); }
+  bool trained() const { return keeps_input() || bias.trained(); }
   at::Tensor matrix() const { return weight.value.flatten(1); }
 };
 
-// y = x Wᵀ + b: x [N, in] -> [N, out]. Without a graph. `addend` [N, out], if given, is added.
+// y = x Wᵀ + b, with what adapters add: x [N, in] -> [N, out]. Without a graph. `addend` [N, out], if given, is added.
 at::Tensor apply(const Linear& linear, const at::Tensor& x, const at::Tensor& addend = {});
 // Adds the parameters' gradients for y = x Wᵀ + b.
 void add_gradients(const Linear& linear, const at::Tensor& dy, const at::Tensor& x);
+// dy W, with what flows through adapters: [N, out] -> [N, in]. `addend` [N, in], if given, is added.
+at::Tensor input_gradient(const Linear& linear, const at::Tensor& dy, const at::Tensor& addend = {});
 
 // y = x Wᵀ + b, keeping x.
 at::Tensor linear(const at::Tensor& x, const Linear& linear);

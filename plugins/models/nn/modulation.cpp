@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
-#include "nn/matmul.h"
 #include "nn/precision.h"
 
 namespace lf::nn {
@@ -156,7 +155,7 @@ Tensors modulated_linears(const at::Tensor& x, const Modulation& modulation, con
                                        for (size_t i = 0; i < linears.size(); ++i) {
                                          if (!dy[i].defined()) continue;
                                          add_gradients(linears[i], dy[i], y);
-                                         if (wants) dn = multiply(dy[i], linears[i].matrix(), Second::kPlain, dn);
+                                         if (wants) dn = input_gradient(linears[i], dy[i], dn);
                                        }
                                        if (!wants || !dn.defined()) return {at::Tensor(), at::Tensor()};
                                        return modulate_backward(dn, saved[0], again, runs);
@@ -179,7 +178,7 @@ at::Tensor linear_gated(const at::Tensor& x, const Linear& linear, const at::Ten
             .backward = [=](const Tensors& dout, const Tensors& saved) -> Tensors {
               const GatedBackward back = gated_backward(dout[0], saved[2], saved[1], gate, runs);
               add_gradients(linear, back.dy, saved[0]);
-              return {wants ? multiply(back.dy, linear.matrix(), Second::kPlain) : at::Tensor(), back.drows, dout[0]};
+              return {wants ? input_gradient(linear, back.dy) : at::Tensor(), back.drows, dout[0]};
             }});
 }
 
@@ -199,7 +198,7 @@ at::Tensor activate_linear_gated(const at::Tensor& h, Activation activation, con
        .saved = {h, beside, rows, product},
        .backward = [=](const Tensors& dout, const Tensors& saved) -> Tensors {
          const GatedBackward back = gated_backward(dout[0], saved[3], saved[2], gate, runs);
-         const at::Tensor dx = multiply(back.dy, linear.matrix(), Second::kPlain);
+         const at::Tensor dx = input_gradient(linear, back.dy);
          const int64_t first = saved[1].defined() ? saved[1].size(1) : 0;
          const auto activated =
              activate_backward(dx.narrow(1, first, dx.size(1) - first).contiguous(), saved[0], activation);

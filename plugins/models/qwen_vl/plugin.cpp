@@ -32,6 +32,8 @@ class QwenVlModel : public family::Model {
     spec_.edges = model_.edges;
     spec_.outputs = family::language_outputs(model_.language);
     spec_.aux_names = family::language_aux_names(model_.language);
+    if (!is_qwen3(model_.config.family))  // published before the class put its parts into one module
+      spec_.class_prefixes = {{"visual.", "model.visual."}, {"model.", "model.language_model."}};
   }
 
   const family::ModelSpec& spec() const override { return spec_; }

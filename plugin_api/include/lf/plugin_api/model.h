@@ -89,13 +89,17 @@ typedef struct lf_part {
   int64_t shape[LF_MAX_DIMS];
   int32_t axis, along;
   int64_t piece, stack;
+  /* What the class that opens the files (of transformers, diffusers) calls the tensor; empty: as `name`. Adapters are
+   * saved by it. */
+  lf_str class_name;
 } lf_part;
 
 enum {
   LF_PARAM_NO_DECAY = 1, /* norms and biases */
   LF_PARAM_BUFFER = 2,   /* saved, never trained */
   LF_PARAM_DEAD = 4,     /* never gets a gradient, so it is never updated */
-  LF_PARAM_EXPERT = 8
+  LF_PARAM_EXPERT = 8,
+  LF_PARAM_LINEAR = 16 /* W [out, in] of y = x Wᵀ: `adapt` takes its parts, which are joined along axis 0 */
 };
 enum {
   LF_INIT_ZEROS = 1,
@@ -119,6 +123,16 @@ typedef struct lf_param {
    */
   double sign_step;
 } lf_param;
+
+/* A low-rank adapter of one part of a linear parameter (arXiv:2106.09685): to the part's rows of y = x Wᵀ is added
+ *   scale · drop(x) Aᵀ Bᵀ      A [rank, in], B [rows of the part, rank]
+ * where drop zeroes elements of x with probability `dropout` and divides the others by 1 - dropout. W may be frozen. */
+typedef struct lf_adapter {
+  lf_hdr h;
+  uint32_t component, param, part, reserved; /* LF_PARAM_LINEAR */
+  int64_t rank;
+  double scale, dropout; /* dropout in [0, 1) */
+} lf_adapter;
 
 /* ---- samples ---------------------------------------------------------------------------------------------------- */
 
@@ -174,6 +188,9 @@ typedef struct lf_batch {
    * counts of their own can then weigh the same in every layout. Null: nothing is known beyond this micro-batch. */
   const double *totals;
   uint64_t n_totals;
+  /* What draws of this micro-batch (dropout) come from, and from nothing else: the same for the same seed, step and
+   * samples, whatever rank computes it, and again after a resume. */
+  uint64_t draw_key;
 } lf_batch;
 
 /* Sums and counts, never means: the division by the global weight is the host's, once. */
@@ -254,6 +271,10 @@ typedef struct lf_model_api {
   /* State beside parameters (a router's running load); part of checkpoints. [main] */
   int32_t (*state_save)(lf_model model, lf_sink bytes, lf_err *err);
   int32_t (*state_load)(lf_model model, const void *bytes, uint64_t size, lf_err *err);
+  /* Gives parts of linear parameters adapters; before any stage is made, at most once. A part has one at most. From
+   * then on `bind` gets, after a unit's own parameters, A and B of each adapter of that unit in the order given here.
+   * Null: the family cannot. [main] */
+  int32_t (*adapt)(lf_model model, const lf_adapter *adapters, uint32_t n, lf_err *err);
 } lf_model_api;
 
 #ifdef __cplusplus

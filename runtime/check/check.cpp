@@ -144,10 +144,9 @@ class Check {
       for (const size_t p : component.adapters) adapters += element_count(description().parameters[p]);
       fmt::print("  {:<12}{} in {}{}\n", component.name, count_text(own), counted(component.n_units, "unit"),
                  freezing_->all_frozen(component) ? ", frozen"
-                 : adapters > 0
-                     ? fmt::format(", {} with {} parameters", counted(component.adapters.size() / 2, "adapter"),
-                                   count_text(adapters))
-                     : "");
+                 : adapters > 0                   ? fmt::format(", {} with {} parameters",
+                                                                counted(component.adapters.size() / 2, "adapter"), count_text(adapters))
+                                                  : "");
     }
     for (size_t g = 0; g < config_.optimizer.groups.size() && !groups_.empty(); ++g) print_group(g);
   }
@@ -310,7 +309,7 @@ class Check {
   Problems opening_;
   std::optional<Session> session_;
   std::optional<Freezing> freezing_;
-  std::vector<int> groups_;  // by parameter; empty: not known
+  std::vector<int> groups_;         // by parameter; empty: not known
   std::optional<Dataset> dataset_;  // one of the two
   std::optional<StreamSet> streams_;
   Survey seen_;

@@ -119,9 +119,8 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
       if (!group.learning_rate && !group.weight_decay)
         problems.push_back({"optimizer.groups", place + "says neither learning_rate nor weight_decay; remove it"});
       if (group.learning_rate && sound({"optimizer.learning_rate"}) && config.optimizer.learning_rate == 0)
-        problems.push_back({"optimizer.groups", place +
-                                                    "learning_rate needs optimizer.learning_rate above 0, whose "
-                                                    "schedule it follows; freeze what shall not move"});
+        problems.push_back({"optimizer.groups", place + "learning_rate needs optimizer.learning_rate above 0, whose "
+                                                        "schedule it follows; freeze what shall not move"});
     }
   return problems;
 }

@@ -232,17 +232,17 @@ std::vector<Option> all_options() {
               "with or without .weight): these get adapters, and nothing else but also_train is trained. One that "
               "matches no such map is an error."},
              {}, &J::lora, &LoraSection::targets),
-      with_fields(option({"lora.groups", "",
-                          "Further targets with numbers of their own, where theirs differ: [[lora.groups]]. A map "
-                          "has one adapter at most."},
-                         {}, &J::lora, &LoraSection::groups),
-                  {field(OptionType::kTexts, {"lora.groups.targets", "", "As lora.targets. Required."}),
-                   field(OptionType::kInteger, {"lora.groups.rank", "", "As lora.rank.", "lora.rank"},
-                         within(1, 65536)),
-                   field(OptionType::kNumber, {"lora.groups.alpha", "", "As lora.alpha.", "lora.alpha"},
-                         {.least = 0, .above_least = true}),
-                   field(OptionType::kNumber, {"lora.groups.dropout", "", "As lora.dropout.", "lora.dropout"},
-                         share_below_one())}),
+      with_fields(
+          option({"lora.groups", "",
+                  "Further targets with numbers of their own, where theirs differ: [[lora.groups]]. A map "
+                  "has one adapter at most."},
+                 {}, &J::lora, &LoraSection::groups),
+          {field(OptionType::kTexts, {"lora.groups.targets", "", "As lora.targets. Required."}),
+           field(OptionType::kInteger, {"lora.groups.rank", "", "As lora.rank.", "lora.rank"}, within(1, 65536)),
+           field(OptionType::kNumber, {"lora.groups.alpha", "", "As lora.alpha.", "lora.alpha"},
+                 {.least = 0, .above_least = true}),
+           field(OptionType::kNumber, {"lora.groups.dropout", "", "As lora.dropout.", "lora.dropout"},
+                 share_below_one())}),
       option({"lora.also_train", "",
               "Glob patterns over component and parameter names that are trained as they are, beside the adapters."},
              {}, &J::lora, &LoraSection::also_train),

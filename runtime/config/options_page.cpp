@@ -57,7 +57,8 @@ std::string options_page() {
       "shell's own quotes are not TOML's (`--set 'model.freeze=[\"visual\"]'`). `lfrun --print-config job.toml` prints "
       "every\n"
       "value with where it came from.\n\n"
-      "Relative `model.*`, `lora.*` and `data.*` paths of the file start at the folder of the job file; those given by `--set`, "
+      "Relative `model.*`, `lora.*` and `data.*` paths of the file start at the folder of the job file; those given by "
+      "`--set`, "
       "and\n"
       "`job.output` in either place, start at the current directory.\n";
   for (const std::string_view table : option_tables()) {

@@ -16,8 +16,8 @@ struct ParameterPart {
   uint32_t flags = 0;  // LF_PART_...
   int32_t axis = 0;    // the axis along which it is cut
   int32_t along = LF_ALONG_NONE;
-  int64_t piece = 1;  // rows of `axis` that stay together
-  int64_t stack = 0;  // file tensors; 0 without LF_PART_STACK
+  int64_t piece = 1;            // rows of `axis` that stay together
+  int64_t stack = 0;            // file tensors; 0 without LF_PART_STACK
   std::string class_name = {};  // what the class that opens the files calls it; empty: as name
 };
 

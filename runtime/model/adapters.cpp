@@ -42,7 +42,8 @@ bool selects(const std::string& pattern, const std::vector<std::string>& names) 
 
 bool is_map(const ParameterInfo& parameter) { return (parameter.flags & LF_PARAM_LINEAR) != 0; }
 
-[[noreturn]] void refuse_pattern(const Description& description, const std::string& option, const std::string& pattern) {
+[[noreturn]] void refuse_pattern(const Description& description, const std::string& option,
+                                 const std::string& pattern) {
   std::vector<std::string> maps, others;
   for (const Component& component : description.components)
     for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p) {
@@ -55,7 +56,8 @@ bool is_map(const ParameterInfo& parameter) { return (parameter.flags & LF_PARAM
       }
     }
   if (maps.empty())
-    fail(Exit::kConfig, "{}: \"{}\": expected linear maps that can have adapters, this model has none", option, pattern);
+    fail(Exit::kConfig, "{}: \"{}\": expected linear maps that can have adapters, this model has none", option,
+         pattern);
   if (!others.empty())
     fail(Exit::kConfig,
          "{}: \"{}\" matches no linear map that can have an adapter: {} cannot (only plain y = x Wᵀ can: no embedding, "
@@ -120,7 +122,13 @@ void add_adapters(Description& description, const std::vector<AdapterRequest>& r
     const ParameterInfo map = description.parameters[request.parameter];
     const ParameterPart& part = map.parts[request.part];
     const uint32_t unit = description.parameter_unit[request.parameter];
-    Adapter adapter{request.parameter, request.part,    0, 0, request.rank, request.alpha, request.dropout,
+    Adapter adapter{request.parameter,
+                    request.part,
+                    0,
+                    0,
+                    request.rank,
+                    request.alpha,
+                    request.dropout,
                     module_name(class_tensor(part))};
     const auto add = [&](const char* which, std::vector<int64_t> shape) {
       ParameterInfo info;
@@ -142,9 +150,10 @@ void add_adapters(Description& description, const std::vector<AdapterRequest>& r
     down.init = LF_INIT_UNIFORM;  // torch.nn.init.kaiming_uniform_(A, a = sqrt(5)), as peft has it
     down.init_b = 1 / std::sqrt(static_cast<double>(in));
     down.init_a = -down.init_b;
-    const auto home = std::find_if(description.components.begin(), description.components.end(), [&](const Component& c) {
-      return request.parameter >= c.first_parameter && request.parameter < c.first_parameter + c.n_parameters;
-    });
+    const auto home =
+        std::find_if(description.components.begin(), description.components.end(), [&](const Component& c) {
+          return request.parameter >= c.first_parameter && request.parameter < c.first_parameter + c.n_parameters;
+        });
     home->adapters.push_back(adapter.down);
     home->adapters.push_back(adapter.up);
     description.adapters.push_back(std::move(adapter));
@@ -161,8 +170,8 @@ void Model::adapt(const std::vector<AdapterRequest>& requests) {
     auto adapter = sdk::with_header<lf_adapter>();
     for (uint32_t c = 0; c < description_.components.size(); ++c)
       if (request.parameter >= description_.components[c].first_parameter) adapter.component = c;
-    adapter.param = static_cast<uint32_t>(request.parameter -
-                                          description_.components[adapter.component].first_parameter);
+    adapter.param =
+        static_cast<uint32_t>(request.parameter - description_.components[adapter.component].first_parameter);
     adapter.part = request.part;
     adapter.rank = request.rank;
     adapter.scale = request.alpha / static_cast<double>(request.rank);

@@ -48,7 +48,7 @@ struct Description {
   std::vector<Component> components;
   // The model's own, of all components, in their order; units ascend within a component. Then those of adapters.
   std::vector<ParameterInfo> parameters;
-  std::vector<uint32_t> parameter_unit;   // the unit within its component, by parameter
+  std::vector<uint32_t> parameter_unit;  // the unit within its component, by parameter
   std::vector<Edge> edges;
   std::vector<Output> outputs;
   std::vector<std::string> aux_names;

@@ -60,7 +60,8 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
       for (const Adapter& adapter : description.adapters)
         if (adapter.parameter == p)
           fail(Exit::kConfig,
-               "lora.also_train: \"{}\" matches {}, which has an adapter: its weight stays as it is; narrow this pattern "
+               "lora.also_train: \"{}\" matches {}, which has an adapter: its weight stays as it is; narrow this "
+               "pattern "
                "or the targets",
                pattern, parameter.name);
       if ((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) == 0) freezing.frozen[p] = false;

@@ -9,8 +9,8 @@
 // are reduced and optimized, and models get device copies of them: values go over after each update (publish),
 // gradients come back as units finish (train/gradient_copies.h). Frozen values live on the device alone.
 //
-// Trained parameters lie by component, unit and table order (adapters after the unit's own), so a unit's gradients are one range, and so are a
-// component's. Each begins at a multiple of 64 bytes; the gaps stay zero.
+// Trained parameters lie by component, unit and table order (adapters after the unit's own), so a unit's gradients are
+// one range, and so are a component's. Each begins at a multiple of 64 bytes; the gaps stay zero.
 #pragma once
 
 #include <cstdint>

@@ -167,8 +167,8 @@ lf_tensor brought_over(const Device& device, lf_tensor tensor) {
 
 // The same whatever rank and micro-batch number the samples came to, and another one in each step.
 uint64_t draw_key(const RunOptions& options, const MicroBatch& batch) {
-  const uint64_t of_samples = XXH3_64bits_withSeed(batch.sample_ids.data(),
-                                                   batch.sample_ids.size() * sizeof(uint64_t), options.seed);
+  const uint64_t of_samples =
+      XXH3_64bits_withSeed(batch.sample_ids.data(), batch.sample_ids.size() * sizeof(uint64_t), options.seed);
   return XXH3_64bits_withSeed(&options.step, sizeof(options.step), of_samples);
 }
 

@@ -82,7 +82,8 @@ void AdamW::update(double learning_rate, float clip, std::span<const uint8_t> ha
     if (!has_gradient[parameter.unit]) continue;
     const auto t = static_cast<double>(++steps_[i]);
     const double rate = learning_rate * parameter.learning_rate_scale;
-    const double decay = parameter.decay || settings.decay_all ? parameter.weight_decay.value_or(settings.weight_decay) : 0.0;
+    const double decay =
+        parameter.decay || settings.decay_all ? parameter.weight_decay.value_or(settings.weight_decay) : 0.0;
     scalars[i] = {.clip = clip,
                   .keep = static_cast<float>(1.0 - rate * decay),
                   .one_minus_beta1 = static_cast<float>(1.0 - settings.beta1),

@@ -11,15 +11,15 @@ namespace {
 [[noreturn]] void refuse_pattern(const Description& description, const Freezing& freezing, const std::string& place,
                                  const std::string& pattern, const std::string& frozen) {
   if (!frozen.empty())
-    fail(Exit::kConfig,
-         "{}\"{}\" matches only what is not trained, such as {}; remove it, or train what it is about", place, pattern,
-         frozen);
+    fail(Exit::kConfig, "{}\"{}\" matches only what is not trained, such as {}; remove it, or train what it is about",
+         place, pattern, frozen);
   std::vector<std::string> names;
   for (const Component& component : description.components) names.push_back(component.name);
   for (size_t p = 0; p < description.parameters.size(); ++p)
     if (!freezing.frozen[p]) names.push_back(description.parameters[p].name);
   fail(Exit::kConfig,
-       "{}\"{}\" matches no parameter; it is a shell pattern over the names of components and parameters; near it are {}",
+       "{}\"{}\" matches no parameter; it is a shell pattern over the names of components and parameters; near it are "
+       "{}",
        place, pattern, near_names(pattern, names));
 }
 

@@ -424,8 +424,7 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
   config.device.op_fallback = settings.op_fallback;
   config.precision.compute = settings.dtype;
   config.model.family = family_for(settings, config);
-  if (const auto adapter = settings.directory / "adapter"; std::filesystem::exists(adapter))
-    config.lora.path = adapter;
+  if (const auto adapter = settings.directory / "adapter"; std::filesystem::exists(adapter)) config.lora.path = adapter;
   json meta;
   if (std::filesystem::exists(settings.directory / "meta.json"))
     meta = python_json(text_of(settings.directory / "meta.json"));

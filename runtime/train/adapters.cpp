@@ -90,8 +90,8 @@ AdapterExport adapter_export(const ParameterStore& store, const JobConfig& confi
     const std::vector<float> values = store.values_f32(slot);
     each_class_tensor(parameter, [&](const std::string& name, const std::vector<int64_t>& shape, const Fragment& of) {
       AdapterTensor tensor{name, shape, std::vector<float>(static_cast<size_t>(whole(shape).elements()))};
-      copy_box({values.data(), DType::kF32, parameter.shape, of.full}, {tensor.values.data(), DType::kF32, shape, of.file},
-               of.transposed);
+      copy_box({values.data(), DType::kF32, parameter.shape, of.full},
+               {tensor.values.data(), DType::kF32, shape, of.file}, of.transposed);
       made.tensors.push_back(std::move(tensor));
       const std::string module = name.substr(kAdapterPrefix.size(), name.rfind('.') - kAdapterPrefix.size());
       if (std::find(made.whole_modules.begin(), made.whole_modules.end(), module) == made.whole_modules.end())

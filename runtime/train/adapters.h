@@ -20,8 +20,8 @@ void merge_adapters(const ParameterStore& store, size_t parameter, std::vector<f
 // Adapters and what is trained beside them, as a directory for peft.
 AdapterExport adapter_export(const ParameterStore& store, const JobConfig& config);
 
-// Values of a parameter that the directory holds whole (modules_to_save), into `values`, f32 [its shape]; false where it
-// holds none of it.
+// Values of a parameter that the directory holds whole (modules_to_save), into `values`, f32 [its shape]; false where
+// it holds none of it.
 bool take_whole(const AdapterDirectory& directory, const ParameterInfo& parameter, std::vector<float>& values);
 
 }  // namespace lf

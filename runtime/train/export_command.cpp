@@ -75,7 +75,8 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
   const Description& description = session.model->description();
   if (request.adapter && description.adapters.empty())
     fail(Exit::kUsage, "lfrun export: --adapter: {} trained no adapters; leave it out", run.string());
-  const ParameterStore store(description, freeze(description, config.model.freeze, config.lora.also_train), *session.device, LF_DTYPE_F32);
+  const ParameterStore store(description, freeze(description, config.model.freeze, config.lora.also_train),
+                             *session.device, LF_DTYPE_F32);
   const WeightSource source(config, description);
   source.fill(store, config.job.seed);
   for (const ParameterSlot& slot : store.slots()) {

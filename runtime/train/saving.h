@@ -19,9 +19,9 @@ std::vector<StateTensor> state_tensors(const ParameterStore& store, AdamW& optim
 // Fills them all from a checkpoint. Throws kBadData naming what is missing, or there and unknown.
 void restore(const Checkpoint& checkpoint, const ParameterStore& store, AdamW& optimizer);
 
-// All that must not change while a run goes on: options of model, adapters, data, seed, optimizer, schedule and precision as
-// JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast, where or how
-// often are left out.
+// All that must not change while a run goes on: options of model, adapters, data, seed, optimizer, schedule and
+// precision as JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast,
+// where or how often are left out.
 std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description);
 
 // Throws kConfig naming every setting that differs, what it was and what it is.

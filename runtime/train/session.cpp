@@ -122,11 +122,11 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
     attempt({"device.name"}, [&] { device = open_device(job, plugins, host, options.local_rank); });
   attempt({"model.family", "model.path", "model.config", "model.tokenizer", "lora.targets", "lora.groups", "lora.path"},
           [&] {
-    model_config = options.model_config.empty() ? config_text(job) : options.model_config;
-    auto opened = open_model(job, plugins, host, model_request(job, model_config, options));
-    opened->adapt(requested_adapters(job, opened->description()));
-    model = std::move(opened);
-  });
+            model_config = options.model_config.empty() ? config_text(job) : options.model_config;
+            auto opened = open_model(job, plugins, host, model_request(job, model_config, options));
+            opened->adapt(requested_adapters(job, opened->description()));
+            model = std::move(opened);
+          });
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }
 

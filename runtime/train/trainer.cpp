@@ -49,8 +49,8 @@ AdamW make_optimizer(const JobConfig& config, const ParameterStore& store, const
   inputs.gradients = store.gradients();
   inputs.compute_bf16 = store.compute_bf16();
   inputs.threads = threads;
-  inputs.parameters = optimized_parameters(
-      store, parameter_groups(store.description(), freezing, config.optimizer), config.optimizer);
+  inputs.parameters =
+      optimized_parameters(store, parameter_groups(store.description(), freezing, config.optimizer), config.optimizer);
   return AdamW(std::move(inputs));
 }
 
@@ -246,12 +246,12 @@ Trainer::Step Trainer::train(StepWork work) {
   for (size_t k = 0; k < work.micro_batches.size(); ++k) {
     const MicroBatch& batch = work.micro_batches[k];
     const Stopwatch in_model;
-    results.push_back(batch.n_samples == 0
-                          ? RunResult{}
-                          : runner_.run(batch, k, RunOptions{.loss_scale = scale,
-                                                         .totals = work.global_features,
-                                                         .seed = config_.job.seed,
-                                                         .step = static_cast<uint64_t>(work.step)}));
+    results.push_back(batch.n_samples == 0 ? RunResult{}
+                                           : runner_.run(batch, k,
+                                                         RunOptions{.loss_scale = scale,
+                                                                    .totals = work.global_features,
+                                                                    .seed = config_.job.seed,
+                                                                    .step = static_cast<uint64_t>(work.step)}));
     step.spent.model_seconds += in_model.seconds();
     step.spent.model_cpu_seconds += in_model.thread_cpu_seconds();
     reducer_->leaf_done();
@@ -340,9 +340,14 @@ void Trainer::open_metrics() {
   metrics_.emplace(std::move(config));
 }
 
-// Floating-point operations of this rank's part of a step: forward, and backward where something is trained.
+// Floating-point operations of this rank's part of a step: forward, and backward where something is trained. Adapters'
+// own are not counted: they are small beside those of their maps.
 double Trainer::step_flops(const StepWork& work) const {
   const Description& description = session_.model->description();
+  std::vector<bool> makes_gradients(store_.units().size());  // of weights
+  for (const ParameterSlot& slot : store_.slots())
+    if (slot.trained && (description.parameters[slot.parameter].flags & kParameterAdapter) == 0)
+      makes_gradients[slot.unit] = true;
   double flops = 0;
   for (const MicroBatch& batch : work.micro_batches)
     for (uint32_t c = 0; c < description.components.size(); ++c) {
@@ -350,7 +355,8 @@ double Trainer::step_flops(const StepWork& work) const {
       const bool frozen = freezing_.all_frozen(description.components[c]);
       for (uint32_t unit = 0; unit < description.components[c].n_units; ++unit) {
         const lf_cost cost = session_.model->cost(c, unit, batch.features[c]);
-        flops += cost.forward_flops + (frozen ? 0 : cost.input_flops + cost.weight_flops);
+        flops += cost.forward_flops + (frozen ? 0 : cost.input_flops);
+        if (makes_gradients[store_.unit_index(c, unit)]) flops += cost.weight_flops;
       }
     }
   return flops;

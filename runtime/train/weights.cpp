@@ -126,7 +126,8 @@ void WeightSource::export_model(const ParameterStore& store, const std::string& 
       std::vector<float> values = own_values(store, slot);
       merge_adapters(store, slot.parameter, values);
       out.write(slot.parameter, kAlone, whole(parameter.shape), DType::kF32, values.data());
-    } else if (!slot.trained && !holds_whole(adapters_.get(), parameter) && plan_ && plan_->stored_dtype(slot.parameter) != DType::kF8E4M3) {
+    } else if (!slot.trained && !holds_whole(adapters_.get(), parameter) && plan_ &&
+               plan_->stored_dtype(slot.parameter) != DType::kF8E4M3) {
       const std::vector<std::byte> bytes = stored_values(*plan_, slot.parameter);
       out.write(slot.parameter, kAlone, whole(parameter.shape), plan_->stored_dtype(slot.parameter), bytes.data());
     } else {

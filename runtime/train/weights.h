@@ -21,14 +21,14 @@ class WeightSource {
   void fill(const ParameterStore& store, uint64_t seed) const;
 
   // Writes `target`, a directory that transformers opens, complete or not at all. A directory that the job started from
-  // is written over again in its own layout; parameters that were frozen keep their very bytes; adapters are merged. dtype: "source", "fp32"
-  // or "bf16"; without a source, "source" is what config.json states, else what the job computes in.
+  // is written over again in its own layout; parameters that were frozen keep their very bytes; adapters are merged.
+  // dtype: "source", "fp32" or "bf16"; without a source, "source" is what config.json states, else what the job
+  // computes in.
   void export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
                     const std::filesystem::path& tokenizer, const std::filesystem::path& target) const;
 
   // Writes `target`, a directory of the adapters (and of what is trained beside them) that peft opens over the base.
-  void export_adapters(const ParameterStore& store, const JobConfig& config,
-                       const std::filesystem::path& target) const;
+  void export_adapters(const ParameterStore& store, const JobConfig& config, const std::filesystem::path& target) const;
 
   const LoadPlan* plan() const { return plan_.get(); }
 

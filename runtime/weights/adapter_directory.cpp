@@ -81,7 +81,8 @@ AdapterDirectory AdapterDirectory::open(const fs::path& path) {
     if (!name.starts_with(kAdapterPrefix)) refuse("expected a name that begins with base_model.model.");
     made.names_.push_back(name);
     if (name.find("lora_embedding_") != std::string::npos) refuse("adapters of embeddings are not taken");
-    if (name.ends_with(kUp) && made.file_->find(name.substr(0, name.size() - kUp.size()) + std::string(kDown)) == nullptr)
+    if (name.ends_with(kUp) &&
+        made.file_->find(name.substr(0, name.size() - kUp.size()) + std::string(kDown)) == nullptr)
       refuse("its lora_A is missing");
     if (!name.ends_with(kDown)) continue;
     const std::string stem = name.substr(0, name.size() - kDown.size());
@@ -115,9 +116,9 @@ void write_adapter_directory(FileSystem& files, const AdapterExport& made, const
   // The commonest rank and alpha are the directory's; modules with others are named.
   std::map<std::pair<int64_t, double>, size_t> counts;
   for (const SavedAdapter& adapter : made.adapters) ++counts[{adapter.rank, adapter.alpha}];
-  const auto common = std::max_element(counts.begin(), counts.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; })
-                          ->first;
+  const auto common = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+                        return a.second < b.second;
+                      })->first;
   Json modules = Json::array(), ranks = Json::object(), alphas = Json::object();
   for (const SavedAdapter& adapter : made.adapters) {
     modules.push_back(adapter.module);

@@ -62,13 +62,13 @@ ParameterSpec qkv_spec(const InternVitConfig& c, const std::string& block, uint3
   if (c.naming == InternVitNaming::kOriginal) {
     spec = whole(fmt::format("{}attn.qkv.{}", block, ending), unit, shape(3 * c.width), init, c.deviation);
   } else {
-  std::vector<Part> parts;
-  for (const char* which : {"q", "k", "v"}) {
-    Part part{fmt::format("{}attention.{}_proj.{}", block, which, ending), shape(c.width), Along::kTensor};
-    part.piece = c.width / c.heads;
-    parts.push_back(std::move(part));
-  }
-  spec = joined(fmt::format("{}attention.qkv_proj.{}", block, ending), unit, std::move(parts), init, c.deviation);
+    std::vector<Part> parts;
+    for (const char* which : {"q", "k", "v"}) {
+      Part part{fmt::format("{}attention.{}_proj.{}", block, which, ending), shape(c.width), Along::kTensor};
+      part.piece = c.width / c.heads;
+      parts.push_back(std::move(part));
+    }
+    spec = joined(fmt::format("{}attention.qkv_proj.{}", block, ending), unit, std::move(parts), init, c.deviation);
   }
   spec.linear = !bias;
   return spec;

@@ -91,10 +91,10 @@ class Writer {
   }
   void feed_forward(const std::string& name, uint32_t unit, int64_t inner) {
     const std::vector<int64_t> shape = {inner, c_.width};
-    add(linear_map(joined(
-        name + "gate_up_proj.weight", unit,
-        {{name + "gate_proj.weight", shape, Along::kTensor}, {name + "up_proj.weight", shape, Along::kTensor}},
-        Init::kNormal, c_.deviation)));
+    add(linear_map(
+        joined(name + "gate_up_proj.weight", unit,
+               {{name + "gate_proj.weight", shape, Along::kTensor}, {name + "up_proj.weight", shape, Along::kTensor}},
+               Init::kNormal, c_.deviation)));
     map(name + "down_proj.weight", unit, c_.width, inner, Along::kTensor, 1, 1);
   }
   void experts(const std::string& block, uint32_t unit) {

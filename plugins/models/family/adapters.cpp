@@ -31,8 +31,8 @@ AdapterTable::AdapterTable(const ModelSpec& model, std::span<const lf_adapter> a
     if (!spec.linear || spec.buffer || spec.dead || spec.shape.size() != 2 || spec.join_axis != 0)
       refuse(spec.name + " is no linear map");
     if (asked.rank < 1 || !(asked.dropout >= 0 && asked.dropout < 1))
-      refuse(fmt::format("expected a rank of at least 1 and dropout in [0, 1), got {} and {}", asked.rank,
-                         asked.dropout));
+      refuse(
+          fmt::format("expected a rank of at least 1 and dropout in [0, 1), got {} and {}", asked.rank, asked.dropout));
     for (const Placed& placed : all_)
       if (placed.component == asked.component && placed.param == asked.param && placed.part == asked.part)
         refuse("it has one already");

@@ -34,8 +34,7 @@ class Description {
   };
   lf_str keep(const std::string& text);
   lf_port port(const PortSpec& spec);
-  Table describe(uint32_t component, const components::ParameterTable& table,
-                 const std::vector<ClassPrefix>& prefixes);
+  Table describe(uint32_t component, const components::ParameterTable& table, const std::vector<ClassPrefix>& prefixes);
 
   std::deque<std::string> strings_;
   std::vector<lf_component> components_;

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "family/model.h"
 #include "family/adapters.h"
+#include "family/model.h"
 #include "lf/plugin_api/model.h"
 #include "nn/adapter.h"
 #include "nn/chain.h"

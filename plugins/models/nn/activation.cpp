@@ -91,8 +91,7 @@ at::Tensor activate_linear(const at::Tensor& h, Activation activation, const Lin
                       const at::Tensor& h = saved[0];
                       at::Tensor dh;
                       if (wants) {
-                        const auto back =
-                            activate_backward(input_gradient(linear, dy[0]), h, activation);
+                        const auto back = activate_backward(input_gradient(linear, dy[0]), h, activation);
                         add_gradients(linear, dy[0], back.value);
                         dh = back.dh;
                       } else {

@@ -18,8 +18,8 @@ struct Draws {
 };
 
 struct Adapter {
-  Parameter down;         // A [r, in]
-  Parameter up;           // B [columns, r]
+  Parameter down;            // A [r, in]
+  Parameter up;              // B [columns, r]
   int64_t first_column = 0;  // of y
   double scale = 1, dropout = 0;
   uint64_t id = 0;  // sets its draws apart from other adapters'

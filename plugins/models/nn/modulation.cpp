@@ -171,15 +171,14 @@ at::Tensor linear_gated(const at::Tensor& x, const Linear& linear, const at::Ten
     out = gated(product, rows, gate, runs, residual);
   }
   const bool wants = x.requires_grad();
-  return record(
-      out, {.inputs = {x, rows, residual},
-            .trains = linear.trained(),
-            .saved = {x, rows, product},
-            .backward = [=](const Tensors& dout, const Tensors& saved) -> Tensors {
-              const GatedBackward back = gated_backward(dout[0], saved[2], saved[1], gate, runs);
-              add_gradients(linear, back.dy, saved[0]);
-              return {wants ? input_gradient(linear, back.dy) : at::Tensor(), back.drows, dout[0]};
-            }});
+  return record(out, {.inputs = {x, rows, residual},
+                      .trains = linear.trained(),
+                      .saved = {x, rows, product},
+                      .backward = [=](const Tensors& dout, const Tensors& saved) -> Tensors {
+                        const GatedBackward back = gated_backward(dout[0], saved[2], saved[1], gate, runs);
+                        add_gradients(linear, back.dy, saved[0]);
+                        return {wants ? input_gradient(linear, back.dy) : at::Tensor(), back.drows, dout[0]};
+                      }});
 }
 
 at::Tensor activate_linear_gated(const at::Tensor& h, Activation activation, const at::Tensor& beside,

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 
 # Passed by value, embedded, or as elements of an array whose stride both sides know from the header: these never grow.
 FROZEN = {"lf_hdr", "lf_str", "lf_sink", "lf_err", "lf_tensor", "lf_named_tensor", "lf_port", "lf_edge", "lf_component",
-          "lf_cost", "lf_balance_part", "lf_assignment", "lf_range", "lf_place"}
+          "lf_cost", "lf_adapter", "lf_balance_part", "lf_assignment", "lf_range", "lf_place"}
 
 
 class Types:

@@ -29,7 +29,7 @@ at::Tensor merged(const Tensors& p) {
 }
 
 Tensors parameters() {
-  return {random({20, kIn}, 1), random({20}, 2),       random({kRank, kIn}, 3),
+  return {random({20, kIn}, 1),  random({20}, 2),         random({kRank, kIn}, 3),
           random({8, kRank}, 4), random({kRank, kIn}, 5), random({8, kRank}, 6)};
 }
 
@@ -84,8 +84,9 @@ TEST(Adapter, new_adapters_of_zero_b_change_no_bit_of_the_output) {
     p[3].value.zero_();
     p[5].value.zero_();
     const at::Tensor x = random({kRows, kIn}, 7).to(type);
-    EXPECT_LE((linear(x, adapted(p)).to(at::kDouble) - linear(x, {p[0], p[1]}).to(at::kDouble)).abs().max().item<double>(),
-              0.0);
+    EXPECT_LE(
+        (linear(x, adapted(p)).to(at::kDouble) - linear(x, {p[0], p[1]}).to(at::kDouble)).abs().max().item<double>(),
+        0.0);
   }
 }
 

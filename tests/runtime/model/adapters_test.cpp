@@ -1,0 +1,130 @@
+#include "model/adapters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "model/parameter_store.h"
+#include "support/host_device.h"
+
+namespace lf {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ParameterPart part(const std::string& name, std::vector<int64_t> shape, const std::string& class_name = "") {
+  ParameterPart made;
+  made.name = name;
+  made.shape = std::move(shape);
+  made.class_name = class_name;
+  return made;
+}
+
+ParameterInfo parameter(const std::string& name, std::vector<int64_t> shape, std::vector<ParameterPart> parts,
+                        uint32_t flags = 0) {
+  ParameterInfo info;
+  info.name = name;
+  info.shape = std::move(shape);
+  info.parts = std::move(parts);
+  info.flags = flags;
+  return info;
+}
+
+// A tower with one map; a decoder with an embedding, a fused map of q [6], k [2] and v [2], and experts.
+Description two_components() {
+  Description d;
+  d.components = {{"vision", 1, LF_ROWS_TOKEN, {"rows"}, 0, 1}, {"language", 3, LF_ROWS_TOKEN, {"rows"}, 1, 3}};
+  d.parameters = {parameter("visual.fc.weight", {7, 5}, {part("visual.fc.weight", {7, 5}, "model.visual.fc.weight")},
+                            LF_PARAM_LINEAR),
+                  parameter("embed.weight", {11, 4}, {part("embed.weight", {11, 4})}),
+                  parameter("layers.0.qkv.weight", {10, 4},
+                            {part("layers.0.q_proj.weight", {6, 4}), part("layers.0.k_proj.weight", {2, 4}),
+                             part("layers.0.v_proj.weight", {2, 4})},
+                            LF_PARAM_LINEAR),
+                  parameter("layers.1.experts", {3, 4, 4}, {part("layers.1.experts", {3, 4, 4})})};
+  d.parameter_unit = {0, 0, 1, 2};
+  return d;
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<AdapterRequest> requests(std::vector<std::string> targets) {
+  LoraSection lora;
+  lora.targets = std::move(targets);
+  return adapter_requests(two_components(), lora);
+}
+
+TEST(Adapters, targets_are_components_parameters_and_their_tensors_by_either_name) {
+  EXPECT_EQ(requests({"vision"}).size(), 1u);
+  EXPECT_EQ(requests({"language"}).size(), 3u) << "q, k and v each; neither embedding nor experts";
+  EXPECT_EQ(requests({"*.qkv"}).size(), 3u);
+  EXPECT_EQ(requests({"model.visual.*"}).size(), 1u) << "as the class has it";
+  EXPECT_EQ(requests({"visual.fc"}).size(), 1u);
+  const auto v = requests({"*.v_proj.weight"});
+  ASSERT_EQ(v.size(), 1u);
+  EXPECT_EQ(v[0].parameter, 2u);
+  EXPECT_EQ(v[0].part, 2u);
+}
+
+TEST(Adapters, a_pattern_without_a_map_says_what_is_near_or_why_it_cannot) {
+  EXPECT_THAT(message_of([] { requests({"*.q_porj"}); }),
+              AllOf(HasSubstr("lora.targets: \"*.q_porj\" matches nothing"), HasSubstr("layers.0.q_proj.weight")));
+  EXPECT_THAT(message_of([] { requests({"*experts*"}); }),
+              AllOf(HasSubstr("no linear map that can have an adapter: layers.1.experts cannot"), HasSubstr("q_proj")));
+}
+
+TEST(Adapters, parameters_of_an_adapter_stand_in_the_unit_of_their_map_and_are_all_that_is_trained) {
+  Description d = two_components();
+  add_adapters(d, requests({"*.k_proj", "vision"}));
+  ASSERT_EQ(d.parameters.size(), 8u);
+  EXPECT_EQ(d.own_parameters().size(), 4u);
+  EXPECT_EQ(d.parameters[4].name, "visual.fc.lora_A.weight");
+  EXPECT_EQ(d.parameters[4].parts[0].name, "base_model.model.model.visual.fc.lora_A.weight");
+  EXPECT_THAT(d.parameters[4].shape, ElementsAre(16, 5));
+  EXPECT_EQ(d.parameters[7].name, "layers.0.k_proj.lora_B.weight");
+  EXPECT_THAT(d.parameters[7].shape, ElementsAre(2, 16));
+  EXPECT_EQ(d.parameters[6].init_b, 0.5) << "1 / sqrt(4)";
+  EXPECT_EQ(d.parameters[7].init, LF_INIT_ZEROS);
+  const Freezing freezing = freeze(d, {"language"});
+  EXPECT_THAT(freezing.frozen, ElementsAre(true, true, true, true, false, false, false, false));
+  EXPECT_FALSE(freezing.all_frozen(d.components[0]));
+
+  const Device device(test::host_device(), "cpu", 0);
+  const ParameterStore store(d, freezing, device, LF_DTYPE_F32);
+  const auto& range = store.units()[store.unit_index(1, 1)];
+  for (const size_t p : {size_t{6}, size_t{7}}) {
+    EXPECT_TRUE(store.slot(p).trained);
+    EXPECT_LE(range.begin, store.slot(p).offset);
+    EXPECT_LE(store.slot(p).offset + store.slot(p).elements, range.end);
+  }
+  EXPECT_EQ(store.units()[store.unit_index(1, 2)].begin, store.units()[store.unit_index(1, 2)].end);
+}
+
+TEST(Adapters, what_is_named_beside_them_is_trained_too_unless_it_is_adapted_or_frozen) {
+  Description d = two_components();
+  add_adapters(d, requests({"*.k_proj"}));
+  EXPECT_FALSE(freeze(d, {}, {"embed.*"}).frozen[1]);
+  EXPECT_TRUE(freeze(d, {"embed.*"}, {"embed.*"}).frozen[1]);
+  EXPECT_THAT(message_of([&] { freeze(d, {}, {"*.qkv.*"}); }), HasSubstr("has an adapter"));
+  EXPECT_THAT(message_of([&] { freeze(d, {}, {"embde.*"}); }), HasSubstr("embed.weight"));
+}
+
+TEST(Adapters, a_map_that_two_groups_select_is_an_error_that_names_both) {
+  LoraSection lora;
+  lora.targets = {"language"};
+  lora.groups = {{{"*.q_proj"}, 2, {}, {}}};
+  EXPECT_THAT(message_of([&] { adapter_requests(two_components(), lora); }),
+              AllOf(HasSubstr("lora.groups: table 1"), HasSubstr("layers.0.q_proj.weight"), HasSubstr("lora.targets")));
+}
+
+}  // namespace
+}  // namespace lf

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "config/options.h"
+
 namespace lf {
 namespace {
 
@@ -28,7 +30,9 @@ void check_lora(std::vector<JobProblem>& problems, const ResolvedJob& job, const
                         "expected lora.path, or lora.targets and lora.groups, got both: the directory says itself what "
                         "has adapters; remove one"});
   for (const std::string_view name : {"lora.rank", "lora.alpha", "lora.dropout", "lora.also_train"}) {
-    const bool given = job.origins.find(name)->second != "default";
+    // By value: what a run records of a job says every option.
+    const Option& option = *find_option(name);
+    const bool given = option.get(job.config) != option.get(JobConfig{});
     if (given && !lora.asked())
       problems.push_back({name, fmt::format("{} has no effect without adapters; set lora.targets, such as "
                                             "[\"*.q_proj\", \"*.v_proj\"]",

@@ -114,10 +114,10 @@ class Reference(Case):
 
 class Training(Case):
     def test_new_adapters_change_nothing_at_the_first_step_and_then_learn_while_the_base_stays_as_it_is(self):
-        run = self.over(self.base, "learns", *lora(**LORA), "job.steps=8")
+        run = self.over(self.base, "learns", *lora(**LORA), "job.steps=12", "optimizer.learning_rate=3e-2")
         curve = [row["loss"] for row in metrics(run)]
         self.assertEqual(curve[0], self.first_loss(self.over(self.base, "unadapted", *STILL)))
-        self.assertLess(curve[-1], curve[0] - 0.02)
+        self.assertLess(curve[-1], curve[0] - 0.2)
         before, after = read(self.base / "model.safetensors"), read(run / "model/model.safetensors")
         self.assertEqual(before.keys(), after.keys())
         for name in before:
@@ -160,7 +160,7 @@ class Training(Case):
             self.assertEqual((out / file).read_bytes(), (run / folder / file).read_bytes())
         self.assertEqual(json.loads((self.folder / "exported_model/config.json").read_text())["model_type"], "qwen2_5_vl")
         result = lfrun("export", self.base.parent, self.folder / "none", "--adapter")
-        self.assertEqual(result.returncode, 64)
+        self.assertEqual(result.returncode, 64, result.stderr)
         self.assertIn("trained no adapters", result.stderr)
 
     def test_a_resumed_run_with_dropout_equals_the_straight_one_bit_for_bit(self):
@@ -188,9 +188,9 @@ class Training(Case):
         self.assertEqual([row["grad_norm"] for row in metrics(kept)], [row["grad_norm"] for row in metrics(again)])
 
     def test_adapters_learn_in_bf16(self):
-        run = self.over(self.base, "bf16", *lora(**LORA), "precision.compute=bf16", "job.steps=8", "optimizer.learning_rate=1e-2")
+        run = self.over(self.base, "bf16", *lora(**LORA), "precision.compute=bf16", "job.steps=12", "optimizer.learning_rate=3e-2")
         curve = [row["loss"] for row in metrics(run)]
-        self.assertLess(curve[-1], curve[0] - 0.05)
+        self.assertLess(curve[-1], curve[0] - 0.2)
 
     def test_check_counts_what_is_trained_and_what_a_checkpoint_takes(self):
         sets = [word for item in (f"job.output={self.folder / 'counted'}", *lora(rank=4, targets=["*.q_proj"])) for word in ("--set", item)]
@@ -219,7 +219,7 @@ class Training(Case):
         file = self.folder / "internvl.json"
         file.write_text(json.dumps(INTERNVL))
         of = ["model.family=internvl", f"model.config={file}"]
-        self.refuse(["no linear map that can have an adapter", "experts", "o_proj"], *of, *lora(targets=["*.experts.*"]))
+        self.refuse(["no linear map that can have an adapter", "experts", "vision_tower"], *of, *lora(targets=["*.experts.*"]))
         run = self.train("internvl", *of, *lora(targets=["language", "*.fc1"]))
         self.assertLess(metrics(run)[-1]["loss"], metrics(run)[0]["loss"])
 
@@ -289,8 +289,8 @@ class ThreeStages(Case):
         self.assertLess(metrics(first)[-1]["loss"], metrics(first)[0]["loss"])
 
         second = self.over(first / "model", "decoder", *family, *lora(rank=4, alpha=8, targets=["language"], also_train=["projector.*"]),
-                           "job.steps=8", "optimizer.learning_rate=1e-2")
-        self.assertLess(metrics(second)[-1]["loss"], metrics(second)[0]["loss"] - 0.3)
+                           "job.steps=12", "optimizer.learning_rate=3e-2")
+        self.assertLess(metrics(second)[-1]["loss"], metrics(second)[0]["loss"] - 0.2)
         merged = read(second / "model/model.safetensors")
         changed = {name for name in merged if after[name] != merged[name]}
         self.assertFalse([name for name in changed if name.startswith("vision.")])
@@ -301,7 +301,7 @@ class ThreeStages(Case):
         opened = self.over(first / "model", "opened", *family, f"lora.path={second / 'adapter'}", 'lora.also_train=["projector.*"]', *STILL)
         whole = self.over(second / "model", "whole", *family, *STILL)
         self.assertAlmostEqual(self.first_loss(opened), self.first_loss(whole), delta=2e-6)
-        self.assertLess(self.first_loss(opened), metrics(second)[0]["loss"] - 0.3)
+        self.assertLess(self.first_loss(opened), metrics(second)[0]["loss"] - 0.1)
 
 
 if __name__ == "__main__":

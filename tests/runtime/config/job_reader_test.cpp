@@ -43,6 +43,33 @@ max_bad = 0.25
   EXPECT_EQ(config.data.max_bad, 0.25);
 }
 
+TEST_F(JobReader, tables_of_a_list_arrive_with_what_they_say_and_are_checked_key_by_key) {
+  const JobConfig config = load(kMinimal + R"(
+[lora]
+targets = ["language"]
+[[lora.groups]]
+targets = "vision"
+rank = 4
+[[optimizer.groups]]
+parameters = ["*.lora_B.*"]
+learning_rate = 1e-3
+)");
+  ASSERT_EQ(config.lora.groups.size(), 1u);
+  EXPECT_THAT(config.lora.groups[0].targets, ElementsAre("vision"));
+  EXPECT_EQ(config.lora.groups[0].rank, 4);
+  EXPECT_FALSE(config.lora.groups[0].alpha.has_value());
+  ASSERT_EQ(config.optimizer.groups.size(), 1u);
+  EXPECT_EQ(config.optimizer.groups[0].learning_rate, 1e-3);
+  const auto of = [this](const std::string& text) { return refusal(kMinimal + text).second; };
+  EXPECT_THAT(
+      of("[[optimizer.groups]]\nparameters = []\nlearning_rat = 1\n"),
+      HasSubstr("optimizer.groups: \"learning_rat\" is unknown; each of its tables has parameters, learning_rate"));
+  EXPECT_THAT(of("[[lora.groups]]\ntargets = [\"a\"]\nrank = 0\n"),
+              HasSubstr("lora.groups.rank must be in [1, 65536]"));
+  EXPECT_THAT(of("[lora]\ngroups = [3]\n"), HasSubstr("expected a list of tables"));
+  EXPECT_THAT(of("[lora]\nrank = 4\n"), HasSubstr("lora.rank has no effect without adapters"));
+}
+
 TEST_F(JobReader, what_is_not_said_has_the_default_of_job_h) {
   const JobConfig config = load(kMinimal);
   const JobConfig defaults;

@@ -27,6 +27,11 @@ TEST(Options, every_name_is_there_once_and_every_sentence_ends) {
     EXPECT_TRUE(names.insert(option.name).second) << option.name;
     EXPECT_TRUE(option.sentence.ends_with(".")) << option.name;
     EXPECT_EQ(option.sentence.find('|'), std::string_view::npos) << option.name << " would break the page's table";
+    EXPECT_EQ(option.fields.empty(), option.type != OptionType::kTables) << option.name;
+    for (const Option& field : option.fields) {
+      EXPECT_TRUE(field.name.starts_with(std::string(option.name) + ".")) << field.name;
+      EXPECT_TRUE(field.sentence.ends_with(".")) << field.name;
+    }
   }
   EXPECT_GT(names.size(), 60u);
 }
@@ -71,6 +76,15 @@ TEST(Options, setting_one_option_changes_that_option_alone) {
       case OptionType::kTable:
         other = Json::parse(R"({"k":[1,null]})");
         break;
+      case OptionType::kTables: {
+        Json table = Json::object();
+        for (const Option& field : option.fields)
+          table[std::string(field.key())] = field.type == OptionType::kTexts     ? Json::array({"a", "b"})
+                                            : field.type == OptionType::kInteger ? Json(3)
+                                                                                 : Json(0.375);
+        other = Json::array({table});
+        break;
+      }
     }
     JobConfig config;
     option.set(config, other);

@@ -22,7 +22,7 @@ ParameterPart part(const std::string& name, std::vector<int64_t> shape, const st
   return made;
 }
 
-ParameterInfo parameter(const std::string& name, std::vector<int64_t> shape, std::vector<ParameterPart> parts,
+ParameterInfo described(const std::string& name, std::vector<int64_t> shape, std::vector<ParameterPart> parts,
                         uint32_t flags = 0) {
   ParameterInfo info;
   info.name = name;
@@ -33,22 +33,22 @@ ParameterInfo parameter(const std::string& name, std::vector<int64_t> shape, std
 }
 
 // A tower with one map; a decoder with an embedding, a fused map of q [6], k [2] and v [2], and experts.
-Description two_components() {
+Description tower_and_decoder() {
   Description d;
   d.components = {{"vision", 1, LF_ROWS_TOKEN, {"rows"}, 0, 1}, {"language", 3, LF_ROWS_TOKEN, {"rows"}, 1, 3}};
-  d.parameters = {parameter("visual.fc.weight", {7, 5}, {part("visual.fc.weight", {7, 5}, "model.visual.fc.weight")},
+  d.parameters = {described("visual.fc.weight", {7, 5}, {part("visual.fc.weight", {7, 5}, "model.visual.fc.weight")},
                             LF_PARAM_LINEAR),
-                  parameter("embed.weight", {11, 4}, {part("embed.weight", {11, 4})}),
-                  parameter("layers.0.qkv.weight", {10, 4},
+                  described("embed.weight", {11, 4}, {part("embed.weight", {11, 4})}),
+                  described("layers.0.qkv.weight", {10, 4},
                             {part("layers.0.q_proj.weight", {6, 4}), part("layers.0.k_proj.weight", {2, 4}),
                              part("layers.0.v_proj.weight", {2, 4})},
                             LF_PARAM_LINEAR),
-                  parameter("layers.1.experts", {3, 4, 4}, {part("layers.1.experts", {3, 4, 4})})};
+                  described("layers.1.experts", {3, 4, 4}, {part("layers.1.experts", {3, 4, 4})})};
   d.parameter_unit = {0, 0, 1, 2};
   return d;
 }
 
-std::string message_of(const std::function<void()>& body) {
+std::string refusal_of(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
@@ -60,7 +60,7 @@ std::string message_of(const std::function<void()>& body) {
 std::vector<AdapterRequest> requests(std::vector<std::string> targets) {
   LoraSection lora;
   lora.targets = std::move(targets);
-  return adapter_requests(two_components(), lora);
+  return adapter_requests(tower_and_decoder(), lora);
 }
 
 TEST(Adapters, targets_are_components_parameters_and_their_tensors_by_either_name) {
@@ -76,14 +76,14 @@ TEST(Adapters, targets_are_components_parameters_and_their_tensors_by_either_nam
 }
 
 TEST(Adapters, a_pattern_without_a_map_says_what_is_near_or_why_it_cannot) {
-  EXPECT_THAT(message_of([] { requests({"*.q_porj"}); }),
+  EXPECT_THAT(refusal_of([] { requests({"*.q_porj"}); }),
               AllOf(HasSubstr("lora.targets: \"*.q_porj\" matches nothing"), HasSubstr("layers.0.q_proj.weight")));
-  EXPECT_THAT(message_of([] { requests({"*experts*"}); }),
+  EXPECT_THAT(refusal_of([] { requests({"*experts*"}); }),
               AllOf(HasSubstr("no linear map that can have an adapter: layers.1.experts cannot"), HasSubstr("q_proj")));
 }
 
 TEST(Adapters, parameters_of_an_adapter_stand_in_the_unit_of_their_map_and_are_all_that_is_trained) {
-  Description d = two_components();
+  Description d = tower_and_decoder();
   add_adapters(d, requests({"*.k_proj", "vision"}));
   ASSERT_EQ(d.parameters.size(), 8u);
   EXPECT_EQ(d.own_parameters().size(), 4u);
@@ -110,19 +110,19 @@ TEST(Adapters, parameters_of_an_adapter_stand_in_the_unit_of_their_map_and_are_a
 }
 
 TEST(Adapters, what_is_named_beside_them_is_trained_too_unless_it_is_adapted_or_frozen) {
-  Description d = two_components();
+  Description d = tower_and_decoder();
   add_adapters(d, requests({"*.k_proj"}));
   EXPECT_FALSE(freeze(d, {}, {"embed.*"}).frozen[1]);
   EXPECT_TRUE(freeze(d, {"embed.*"}, {"embed.*"}).frozen[1]);
-  EXPECT_THAT(message_of([&] { freeze(d, {}, {"*.qkv.*"}); }), HasSubstr("has an adapter"));
-  EXPECT_THAT(message_of([&] { freeze(d, {}, {"embde.*"}); }), HasSubstr("embed.weight"));
+  EXPECT_THAT(refusal_of([&] { freeze(d, {}, {"*.qkv.*"}); }), HasSubstr("has an adapter"));
+  EXPECT_THAT(refusal_of([&] { freeze(d, {}, {"embde.*"}); }), HasSubstr("embed.weight"));
 }
 
 TEST(Adapters, a_map_that_two_groups_select_is_an_error_that_names_both) {
   LoraSection lora;
   lora.targets = {"language"};
   lora.groups = {{{"*.q_proj"}, 2, {}, {}}};
-  EXPECT_THAT(message_of([&] { adapter_requests(two_components(), lora); }),
+  EXPECT_THAT(refusal_of([&] { adapter_requests(tower_and_decoder(), lora); }),
               AllOf(HasSubstr("lora.groups: table 1"), HasSubstr("layers.0.q_proj.weight"), HasSubstr("lora.targets")));
 }
 

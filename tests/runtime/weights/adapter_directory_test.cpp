@@ -56,7 +56,8 @@ TEST(AdapterDirectory, what_peft_saved_is_written_again_as_the_same_bytes) {
 }
 
 TEST(AdapterDirectory, patterns_of_ranks_and_scales_are_read_as_peft_reads_them) {
-  for (const SavedAdapter& adapter : AdapterDirectory::open(by_peft("qwen2_5_vl")).adapters()) {
+  const AdapterDirectory directory = AdapterDirectory::open(by_peft("qwen2_5_vl"));
+  for (const SavedAdapter& adapter : directory.adapters()) {
     const bool own = adapter.module.ends_with(".down_proj");  // rank 2 and alpha 6 there, else 4 and 8
     EXPECT_EQ(adapter.rank, own ? 2 : 4) << adapter.module;
     EXPECT_EQ(adapter.alpha, own ? 6 : 8) << adapter.module;

@@ -16,6 +16,8 @@ struct Sample {
   uint64_t index = 0;
   std::string json;   // canonical, docs/samples.md
   std::string place;  // "train.jsonl:17"; "pusht:frame 17"
+  // How often the run went through the data set before. Not known here: whoever walks the run's order sets it.
+  uint64_t epoch = 0;
 };
 
 // Immutable once made; all functions may be called from any thread.

@@ -8,13 +8,21 @@ namespace {
 class AddressedSamples final : public StepSamples {
  public:
   AddressedSamples(const Dataset& dataset, const PackedStep& packed) : dataset_(dataset) {
-    for (const JudgedSample& sample : packed.samples) indices_.push_back(sample.index);
+    for (const JudgedSample& sample : packed.samples) places_.push_back({sample.index, sample.position});
   }
-  Sample sample(uint32_t index) const override { return dataset_.sample(indices_.at(index)); }
+  Sample sample(uint32_t index) const override {
+    const Place& place = places_.at(index);
+    Sample out = dataset_.sample(place.index);
+    out.epoch = place.position / dataset_.size();
+    return out;
+  }
 
  private:
+  struct Place {
+    uint64_t index, position;  // in the data set, in the run's order
+  };
   const Dataset& dataset_;
-  std::vector<uint64_t> indices_;
+  std::vector<Place> places_;
 };
 
 class AddressableSource final : public BatchSource {

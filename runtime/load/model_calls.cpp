@@ -18,6 +18,7 @@ lf_sample to_abi(const Sample& sample, int64_t max_rows) {
   out.json = sdk::str(sample.json);
   out.place = sdk::str(sample.place);
   out.max_rows = max_rows;
+  out.epoch = sample.epoch;
   return out;
 }
 

@@ -38,7 +38,9 @@ JudgedSample judge(const Dataset& dataset, const ModelCalls& model, const DataSe
                    uint64_t index) {
   JudgedSample out;
   try {
-    out = judge(dataset.sample(index), model, options);
+    Sample sample = dataset.sample(index);
+    sample.epoch = position / dataset.size();
+    out = judge(sample, model, options);
   } catch (const BadSample& bad) {
     out.verdict = Verdict::kBad;
     out.reason = bad.what();

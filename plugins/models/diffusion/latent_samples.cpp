@@ -1,7 +1,6 @@
 #include "diffusion/latent_samples.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -57,8 +56,34 @@ Grid grid_of(const TensorFile& file, const std::string& name, int64_t channels, 
   return grid;
 }
 
+// Of what is put behind the noisy latents.
+int64_t channels_behind(const DiffusionConfig& config) {
+  return config.architecture == Architecture::kWan ? config.in_channels - config.out_channels : 0;
+}
+
 int64_t rows_of(const Grid& grid, const std::vector<int64_t>& patch) {
   return grid.frames / patch[0] * (grid.height / patch[1]) * (grid.width / patch[2]);
+}
+
+// What is put behind the noisy latents: there where the model wants it, of the latents' sizes, and only there.
+void check_behind(const TensorFile& file, const Grid& latents, int64_t channels, const std::vector<int64_t>& patch) {
+  if (channels == 0) {
+    if (file.has("y")) refuse("y: the model takes nothing behind its latents; is it the text-to-video one?");
+    return;
+  }
+  const Grid behind = grid_of(file, "y", channels, patch);
+  if (behind.frames != latents.frames || behind.height != latents.height || behind.width != latents.width)
+    refuse(fmt::format("y: expected the latents' {} x {} x {} frames, height and width, got {} x {} x {}",
+                       latents.frames, latents.height, latents.width, behind.frames, behind.height, behind.width));
+}
+
+// How many pictures are given: condition.0, condition.1, ... without a gap.
+int64_t conditions_of(const TensorFile& file) {
+  const std::vector<std::string> named = file.beginning("condition.");
+  for (size_t k = 0; k < named.size(); ++k)
+    if (!file.has(fmt::format("condition.{}", k)))
+      refuse(fmt::format("{}: expected pictures numbered from condition.0 without a gap", named.back()));
+  return static_cast<int64_t>(named.size());
 }
 
 void append_rows(std::vector<float>& rows, const std::vector<float>& values, const Grid& grid,
@@ -108,115 +133,155 @@ void LatentSamples::put_text(PackedSample& sample, std::vector<float> context) c
   sample.text = std::move(context);
 }
 
+namespace {
+
+// What chance says of one sample.
+struct Chances {
+  NoiseLevel level;
+  bool drop_text = false, first_frame = false;
+};
+
+Chances chances_of(const family::Draws& draws, const Options& options, const std::vector<NoiseLevel>& schedule) {
+  const auto levels = static_cast<double>(options.levels.end - options.levels.begin);
+  const auto level = options.levels.begin + static_cast<int64_t>(draws.uniform(Purpose::kLevel) * levels);
+  return {.level = schedule[static_cast<size_t>(level)],
+          .drop_text = draws.uniform(Purpose::kTextDropout) < options.text_dropout,
+          .first_frame = draws.uniform(Purpose::kFirstFrame) < options.first_frame};
+}
+
+// The time of every row, and which rows are predicted: all but those of a first frame that is given.
+void put_times(PackedSample& sample, int64_t rows, int64_t given_rows, float time, float clean) {
+  sample.image_rows = rows;
+  sample.wanted_begin = given_rows;
+  sample.wanted_rows = rows - given_rows;
+  sample.times = {time};
+  sample.runs = {{rows, 0}};
+  if (given_rows == 0) return;
+  sample.times.push_back(clean);
+  sample.runs = {{given_rows, 1}, {rows - given_rows, 0}};
+}
+
+struct Mixed {
+  std::vector<float> noisy, target;
+};
+
+// x_t = (1 - σ) x + σ noise, but x itself in the first `given_frames`; the target is noise - x.
+Mixed mix(const std::vector<float>& latents, const std::vector<float>& noise, float sigma, const Grid& grid,
+          int64_t given_frames) {
+  Mixed out{std::vector<float>(latents.size()), std::vector<float>(latents.size())};
+  const int64_t frame_values = grid.height * grid.width;
+  for (size_t i = 0; i < latents.size(); ++i) {
+    const bool given = static_cast<int64_t>(i) / frame_values % grid.frames < given_frames;
+    out.noisy[i] = given ? latents[i] : (1 - sigma) * latents[i] + sigma * noise[i];
+    out.target[i] = noise[i] - latents[i];
+  }
+  return out;
+}
+
+}  // namespace
+
+void LatentSamples::put_conditioning(PackedSample& sample, TensorFile& file, bool drop_text, bool values) const {
+  const std::vector<int64_t>& context = file.shape("context");
+  if (context.size() != 2 || context[1] != config_.text_columns)
+    refuse(fmt::format("context: expected [rows, {}], got [{}]", config_.text_columns, fmt::join(context, ", ")));
+  if (drop_text) {
+    put_text(sample, null_context_);
+  } else if (values || options_.text_length > 0) {  // how many rows are zeros is in the values
+    put_text(sample, file.read("context"));
+  } else {
+    sample.text_rows = context.front();
+  }
+  if (config_.pooled_columns > 0) {
+    if (file.shape("pooled") != std::vector<int64_t>{config_.pooled_columns})
+      refuse(fmt::format("pooled: expected [{}], got [{}]", config_.pooled_columns,
+                         fmt::join(file.shape("pooled"), ", ")));
+    if (values) sample.pooled = drop_text ? null_pooled_ : file.read("pooled");
+  }
+  if (config_.guidance) sample.guidance = scaled_guidance(static_cast<float>(options_.guidance));
+}
+
+void LatentSamples::put_latents(PackedSample& sample, TensorFile& file, const Grid& grid, const family::Draws& draws,
+                                float sigma) const {
+  const bool wan = config_.architecture == Architecture::kWan;
+  const std::vector<int64_t> patch = config_.packing();
+  const int64_t given_frames = sample.wanted_begin > 0 ? patch[0] : 0;
+  Mixed mixed = mix(file.read("latents"), draws.normal(Purpose::kNoise, grid.values()), sigma, grid, given_frames);
+  append_rows(sample.target, mixed.target, grid, patch, wan ? PatchOrder::kChannelLast : PatchOrder::kChannelFirst);
+  sample.target.erase(sample.target.begin(), sample.target.begin() + sample.wanted_begin * config_.out_columns());
+  sample.share.assign(static_cast<size_t>(sample.wanted_rows), 1.0f / static_cast<float>(sample.target.size()));
+  Grid in_grid = grid;
+  if (channels_behind(config_) > 0) {
+    const std::vector<float> y = file.read("y");
+    mixed.noisy.insert(mixed.noisy.end(), y.begin(), y.end());
+    in_grid.channels = config_.in_channels;
+  }
+  append_rows(sample.latents, mixed.noisy, in_grid, patch, PatchOrder::kChannelFirst);
+}
+
+// Pictures given with the prompt, behind the rows of what is wanted. Returns their sizes.
+std::vector<Grid> LatentSamples::put_conditions(PackedSample& sample, TensorFile& file, bool values) const {
+  const std::vector<int64_t> patch = config_.packing();
+  const int64_t count = conditions_of(file);
+  if (count > 0 && config_.architecture != Architecture::kQwenImage)
+    refuse("condition.0: the model takes no pictures with its prompt");
+  std::vector<Grid> grids;
+  int64_t rows = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const std::string name = fmt::format("condition.{}", k);
+    grids.push_back(grid_of(file, name, config_.latent_channels(), patch));
+    if (grids.back().frames != 1)
+      refuse(fmt::format("{}: expected a picture, got {} frames", name, grids.back().frames));
+    rows += rows_of(grids.back(), patch);
+    if (values) append_rows(sample.latents, file.read(name), grids.back(), patch, PatchOrder::kChannelFirst);
+  }
+  if (rows > 0) add_conditions(sample, rows, config_);
+  sample.image_rows += rows;
+  return grids;
+}
+
+// Of the text where it attends together with the pictures, then of every picture, each a frame of its own.
+std::vector<int64_t> LatentSamples::positions_of(int64_t text_rows, const std::vector<Grid>& pictures) const {
+  const std::vector<int64_t> patch = config_.packing();
+  const bool qwen_image = config_.architecture == Architecture::kQwenImage;
+  Positions all;
+  if (config_.architecture == Architecture::kFlux) all.add_zeros(text_rows);
+  if (qwen_image) {
+    int64_t first = 0;
+    for (const Grid& of : pictures) first = std::max({first, of.height / patch[1] / 2, of.width / patch[2] / 2});
+    all.add_line(first, text_rows);
+  }
+  for (size_t k = 0; k < pictures.size(); ++k)
+    all.add_grid(static_cast<int64_t>(k), pictures[k].frames / patch[0], pictures[k].height / patch[1],
+                 pictures[k].width / patch[2], qwen_image);
+  return all.joined();
+}
+
 PackedSample LatentSamples::make(const lf_sample& given, bool values) const {
   return family::at_place(given, [&] {
     const std::string path = latent_file(sdk::view(given.json));
     TensorFile file(path);
     const auto unknown = file.others({"latents", "context", "pooled", "y"}, "condition.");
     if (!unknown.empty()) refuse(fmt::format("{}: the model has no use for a tensor \"{}\"", path, unknown.front()));
-    const family::Draws draws(seed_, given.id, 0);
-    const bool wan = config_.architecture == Architecture::kWan;
     const std::vector<int64_t> patch = config_.packing();
     const Grid grid = grid_of(file, "latents", config_.latent_channels(), patch);
-    const int64_t rows = rows_of(grid, patch), frame_rows = rows / (grid.frames / patch[0]);
-    if (!wan && grid.frames != 1) refuse(fmt::format("latents: {} frames; the model makes pictures", grid.frames));
+    if (config_.architecture != Architecture::kWan && grid.frames != 1)
+      refuse(fmt::format("latents: {} frames; the model makes pictures", grid.frames));
+    check_behind(file, grid, channels_behind(config_), patch);
 
-    const auto level =
-        options_.levels.begin + static_cast<int64_t>(draws.uniform(Purpose::kLevel) *
-                                                     static_cast<double>(options_.levels.end - options_.levels.begin));
-    const NoiseLevel& noise_level = schedule_[static_cast<size_t>(level)];
-    const float time = model_time(config_.architecture, noise_level.time);
-    const bool drop_text = draws.uniform(Purpose::kTextDropout) < options_.text_dropout;
-    const bool clean_first = options_.first_frame > 0 && grid.frames > patch[0] &&
-                             draws.uniform(Purpose::kFirstFrame) < options_.first_frame;
+    const family::Draws draws(seed_, given.id, LF_HAS(&given, epoch) ? given.epoch : 0);
+    const Chances chances = chances_of(draws, options_, schedule_);
+    const int64_t rows = rows_of(grid, patch), frames = grid.frames / patch[0];
+    const bool first_frame = chances.first_frame && frames > 1;
 
     PackedSample sample;
-    sample.image_rows = rows;
-    sample.wanted_begin = clean_first ? frame_rows : 0;
-    sample.wanted_rows = rows - sample.wanted_begin;
-    sample.weight = noise_level.weight;
-    sample.times = {time};
-    if (clean_first) {
-      sample.times.push_back(model_time(config_.architecture, 0));
-      sample.runs = {{frame_rows, 1}, {rows - frame_rows, 0}};
-    } else {
-      sample.runs = {{rows, 0}};
-    }
-
-    if (drop_text) {
-      put_text(sample, null_context_);
-    } else if (values || options_.text_length > 0) {  // how many rows are zeros is in the values
-      put_text(sample, file.read("context"));
-    } else {
-      sample.text_rows = file.shape("context").front();
-    }
-    const std::vector<int64_t>& context = file.shape("context");
-    if (context.size() != 2 || context[1] != config_.text_columns)
-      refuse(fmt::format("{}: context: expected [rows, {}], got [{}]", path, config_.text_columns,
-                         fmt::join(context, ", ")));
-    if (config_.pooled_columns > 0) {
-      if (file.shape("pooled") != std::vector<int64_t>{config_.pooled_columns})
-        refuse(fmt::format("{}: pooled: expected [{}], got [{}]", path, config_.pooled_columns,
-                           fmt::join(file.shape("pooled"), ", ")));
-      if (values) sample.pooled = drop_text ? null_pooled_ : file.read("pooled");
-    }
-    if (config_.guidance) sample.guidance = scaled_guidance(static_cast<float>(options_.guidance));
-
-    const bool flux = config_.architecture == Architecture::kFlux;
-    Positions images;
-    const auto add_picture = [&](int64_t frame, const Grid& of) {
-      images.add_grid(frame, of.frames / patch[0], of.height / patch[1], of.width / patch[2],
-                      config_.architecture == Architecture::kQwenImage);
-    };
-    add_picture(0, grid);
-    int64_t text_begin = std::max(grid.height / patch[1], grid.width / patch[2]) / 2;
-
-    if (values) {
-      std::vector<float> latents = file.read("latents"), noise = draws.normal(Purpose::kNoise, grid.values());
-      std::vector<float> noisy(latents.size()), target(latents.size());
-      const size_t frame_values = static_cast<size_t>(grid.height * grid.width);
-      for (size_t i = 0; i < latents.size(); ++i) {
-        const bool clean =
-            clean_first && i / frame_values % static_cast<size_t>(grid.frames) < static_cast<size_t>(patch[0]);
-        noisy[i] = clean ? latents[i] : (1 - noise_level.sigma) * latents[i] + noise_level.sigma * noise[i];
-        target[i] = noise[i] - latents[i];
-      }
-      const PatchOrder out_order = wan ? PatchOrder::kChannelLast : PatchOrder::kChannelFirst;
-      append_rows(sample.target, target, grid, patch, out_order);
-      sample.target.erase(sample.target.begin(), sample.target.begin() + sample.wanted_begin * config_.out_columns());
-      sample.share.assign(static_cast<size_t>(sample.wanted_rows), 1.0f / static_cast<float>(sample.target.size()));
-      Grid in_grid = grid;
-      if (config_.in_channels > config_.out_channels && wan) {
-        const Grid behind = grid_of(file, "y", config_.in_channels - config_.out_channels, patch);
-        if (behind.frames != grid.frames || behind.height != grid.height || behind.width != grid.width)
-          refuse(fmt::format("{}: y: expected the latents' frames, height and width", path));
-        const std::vector<float> y = file.read("y");
-        noisy.insert(noisy.end(), y.begin(), y.end());
-        in_grid.channels = config_.in_channels;
-      }
-      append_rows(sample.latents, noisy, in_grid, patch, PatchOrder::kChannelFirst);
-    }
-    for (int64_t k = 0; file.has(fmt::format("condition.{}", k)); ++k) {
-      if (wan || flux) refuse(fmt::format("{}: condition.{}: the model takes no pictures", path, k));
-      const std::string name = fmt::format("condition.{}", k);
-      const Grid of = grid_of(file, name, config_.latent_channels(), patch);
-      add_picture(k + 1, of);
-      text_begin = std::max({text_begin, of.height / patch[1] / 2, of.width / patch[2] / 2});
-      const int64_t more = rows_of(of, patch);
-      sample.image_rows += more;
-      if (k == 0) {
-        add_conditions(sample, more, config_);
-      } else {
-        sample.runs.back().rows += more;
-      }
-      if (values) append_rows(sample.latents, file.read(name), of, patch, PatchOrder::kChannelFirst);
-    }
-    Positions positions;
-    if (flux) positions.add_zeros(sample.text_rows);
-    if (config_.architecture == Architecture::kQwenImage) positions.add_line(text_begin, sample.text_rows);
-    for (int axis = 0; axis < 3; ++axis)
-      positions.axes[axis].insert(positions.axes[axis].end(), images.axes[axis].begin(), images.axes[axis].end());
-    sample.positions = positions.joined();
+    sample.weight = chances.level.weight;
+    put_times(sample, rows, first_frame ? rows / frames : 0, model_time(config_.architecture, chances.level.time),
+              model_time(config_.architecture, 0));
+    put_conditioning(sample, file, chances.drop_text, values);
+    if (values) put_latents(sample, file, grid, draws, chances.level.sigma);
+    std::vector<Grid> pictures = put_conditions(sample, file, values);
+    pictures.insert(pictures.begin(), grid);
+    sample.positions = positions_of(sample.text_rows, pictures);
     return sample;
   });
 }

@@ -7,6 +7,8 @@
 
 #include "diffusion/options.h"
 #include "diffusion/packed_sample.h"
+#include "diffusion/tensor_file.h"
+#include "family/draws.h"
 #include "lf/plugin_api/model.h"
 
 namespace lf::diffusion {
@@ -30,6 +32,11 @@ class LatentSamples {
  private:
   PackedSample make(const lf_sample& sample, bool values) const;
   void put_text(PackedSample& sample, std::vector<float> context) const;
+  void put_conditioning(PackedSample& sample, TensorFile& file, bool drop_text, bool values) const;
+  void put_latents(PackedSample& sample, TensorFile& file, const Grid& grid, const family::Draws& draws,
+                   float sigma) const;
+  std::vector<Grid> put_conditions(PackedSample& sample, TensorFile& file, bool values) const;
+  std::vector<int64_t> positions_of(int64_t text_rows, const std::vector<Grid>& pictures) const;
 
   const DiffusionConfig config_;
   const Options options_;

@@ -116,6 +116,13 @@ std::vector<float> TensorFile::read(const std::string& name) {
   return values;
 }
 
+std::vector<std::string> TensorFile::beginning(const std::string& prefix) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_)
+    if (name.starts_with(prefix)) names.push_back(name);
+  return names;
+}
+
 std::vector<std::string> TensorFile::others(const std::vector<std::string>& known, const std::string& prefix) const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : entries_)

@@ -19,6 +19,7 @@ class TensorFile {
   const std::vector<int64_t>& shape(const std::string& name) const { return entry(name).shape; }
   // F32, F16 or BF16, as f32. Throws for other types, and for values that are not finite.
   std::vector<float> read(const std::string& name);
+  std::vector<std::string> beginning(const std::string& prefix) const;
   // Names that are not in `known` and do not begin with `prefix`.
   std::vector<std::string> others(const std::vector<std::string>& known, const std::string& prefix) const;
 

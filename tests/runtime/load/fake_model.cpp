@@ -25,7 +25,8 @@ int64_t number(const lf_sample& sample, const std::string& name, int64_t otherwi
 }
 
 int64_t rows_of(const lf_sample& sample) {
-  const int64_t rows = number(sample, "rows", 1);
+  int64_t rows = number(sample, "rows", 1);
+  if (says(sample, "a_row_each_epoch")) rows += static_cast<int64_t>(sample.epoch);
   return sample.max_rows > 0 && !says(sample, "uncuttable") ? std::min(rows, sample.max_rows) : rows;
 }
 

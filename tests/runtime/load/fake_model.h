@@ -13,7 +13,7 @@ namespace lf {
 
 // Two components: "vision", one atom per image, of 10 rows; "language", one atom per sample. A sample of more than
 // max_rows can be cut to it unless it says "uncuttable". Words that make it fail: bad_features, bad_when_decoded
-// (LF_E_DATA), broken_features, broken_collate (LF_E_BUG), wrong_rows.
+// (LF_E_DATA), broken_features, broken_collate (LF_E_BUG), wrong_rows. One that says a_row_each_epoch grows by one.
 //
 // collate gives "sample" (i64 [n]: ids in order) and "source_row" (i64 [rows]).
 struct FakeModel {

@@ -148,6 +148,23 @@ TEST(Loader, an_epoch_sees_every_sample_once_and_goes_on_into_the_next) {
   EXPECT_NE(epochs[0], epochs[1]);
 }
 
+// Rows are asked for twice, by features and by collate, and have to agree: both are told the same epoch.
+TEST(Loader, a_sample_is_told_the_epoch_of_its_place_in_the_order_also_after_a_resume) {
+  LoadJob job(std::vector<std::string>(6, "rows=10 a_row_each_epoch"));
+  job.config.data.packing = false;
+  job.last_step = 9;  // of two samples: three epochs
+  for (const int64_t first : {0, 4})
+    for (const int ranks : {1, 2}) {
+      job.first_step = first;
+      job.position = {.samples_seen = static_cast<uint64_t>(2 * first)};
+      const auto out = job.run(ranks, 2 / ranks);
+      EXPECT_EQ(job.errors, std::vector<std::string>(ranks));
+      for (const auto& rank : out)
+        for (const StepRecord& step : rank)
+          for (const int64_t rows : step.rows) EXPECT_EQ(rows, 10 + step.step / 3) << ranks << " ranks from " << first;
+    }
+}
+
 TEST(Loader, resuming_at_any_step_equals_the_straight_run_also_in_another_layout) {
   std::vector<std::string> texts = mixed_texts(70);
   for (int i = 0; i < 70; i += 9) texts[i] += i % 2 == 0 ? " bad_when_decoded" : " bad_features";

@@ -146,6 +146,9 @@ typedef struct lf_sample {
   const lf_named_tensor *fields;
   uint32_t n_fields, reserved;
   int64_t max_rows; /* > 0: cut the sample to so many rows of the last component, never inside an image or a video */
+  /* How often the run went through the data set before. What chance decides for a sample (noise, dropout) is a function
+   * of the job's seed, `id` and this, so that neither ranks nor micro-batches nor resuming change it. */
+  uint64_t epoch;
 } lf_sample;
 
 /* Compute and memory of one unit for the atoms given. */

@@ -1,0 +1,253 @@
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "diffusion/columns.h"
+#include "diffusion/cost.h"
+#include "diffusion/latent_samples.h"
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf::diffusion {
+namespace {
+
+struct Tensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+Tensor counting(std::vector<int64_t> shape, float first = 0) {
+  Tensor tensor{std::move(shape), {}};
+  const int64_t n = std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  for (int64_t i = 0; i < n; ++i) tensor.values.push_back(first + static_cast<float>(i) / 16);
+  return tensor;
+}
+
+class Samples : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::map<std::string, Tensor>& tensors) {
+    std::string header = "{", data;
+    for (const auto& [key, tensor] : tensors) {
+      const size_t begin = data.size();
+      data.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * sizeof(float));
+      header += fmt::format("{}\"{}\":{{\"dtype\":\"F32\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                            header.size() > 1 ? "," : "", key, fmt::join(tensor.shape, ","), begin, data.size());
+    }
+    header += "}";
+    const std::string path = (folder_ / name).string();
+    std::ofstream out(path, std::ios::binary);
+    const uint64_t size = header.size();
+    out.write(reinterpret_cast<const char*>(&size), sizeof size);
+    out << header << data;
+    return path;
+  }
+
+  // A sample whose answer is that file. Strings live as long as the fixture.
+  lf_sample sample(const std::string& path, uint64_t id = 0, uint64_t epoch = 0) {
+    texts_.push_back(fmt::format(R"({{"messages":[{{"role":"user","content":[{{"type":"text","text":"a"}}]}},)"
+                                 R"({{"role":"assistant","content":[{{"type":"image","path":"{}"}}]}}]}})",
+                                 path));
+    auto made = sdk::with_header<lf_sample>();
+    made.json = sdk::str(texts_.back());
+    made.place = sdk::str("train.jsonl:3");
+    made.id = id;
+    made.epoch = epoch;
+    return made;
+  }
+
+  std::filesystem::path folder_;
+  std::deque<std::string> texts_;
+};
+
+DiffusionConfig small_qwen_image() {
+  return parse_config(R"({"_class_name":"QwenImageTransformer2DModel","in_channels":8,"out_channels":2,"num_layers":2,
+    "attention_head_dim":10,"num_attention_heads":3,"joint_attention_dim":3,"axes_dims_rope":[2,4,4],"zero_cond_t":true})");
+}
+DiffusionConfig small_wan(int64_t in = 2) {
+  return parse_config(
+      fmt::format(R"({{"_class_name":"WanTransformer3DModel","in_channels":{},"out_channels":2,"num_layers":2,
+    "attention_head_dim":12,"num_attention_heads":2,"text_dim":3,"freq_dim":16,"ffn_dim":40}})",
+                  in));
+}
+
+TEST_F(Samples, noise_and_level_mix_as_flow_matching_says_and_change_with_the_epoch) {
+  const std::string path = write("a", {{"latents", counting({2, 4, 6})}, {"context", counting({5, 3}, 1)}});
+  const Options options = parse_options(R"({"levels":[300,301]})", small_qwen_image());
+  const LatentSamples samples(small_qwen_image(), options, 9);
+  const PackedSample made = samples.read(sample(path, 4));
+  const NoiseLevel level = make_schedule(options.schedule)[300];
+  ASSERT_EQ(made.image_rows, 6);
+  EXPECT_EQ(made.times, std::vector<float>{level.time / 1000});
+  EXPECT_FLOAT_EQ(static_cast<float>(made.weight), level.weight);
+  // The first row is the first 2 x 2 patch, channel by channel; target = noise - latent, noisy = latent + sigma target.
+  const std::vector<float> latents = {0, 1, 6, 7, 24, 25, 30, 31};
+  for (size_t i = 0; i < latents.size(); ++i)
+    EXPECT_NEAR(made.latents[i], latents[i] / 16 + level.sigma * made.target[i], 1e-5);
+  EXPECT_EQ(samples.read(sample(path, 4)).target, made.target);
+  EXPECT_NE(samples.read(sample(path, 4, 1)).target, made.target);
+  EXPECT_NE(samples.read(sample(path, 5)).target, made.target);
+}
+
+TEST_F(Samples, of_an_edit_have_centred_positions_of_their_own_and_conditions_at_time_0) {
+  const std::string path = write("a", {{"latents", counting({2, 6, 10})},
+                                       {"condition.0", counting({2, 4, 2})},
+                                       {"condition.1", counting({2, 2, 14})},
+                                       {"context", counting({2, 3}, 1)}});
+  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const PackedSample made = samples.read(sample(path));
+  EXPECT_EQ(made.image_rows, 15 + 2 + 7);
+  EXPECT_EQ(made.wanted_rows, 15);
+  ASSERT_EQ(made.runs.size(), 2u);
+  EXPECT_EQ(made.runs[1].rows, 9);
+  EXPECT_EQ(made.times[static_cast<size_t>(made.runs[1].time)], 0);
+  const auto all = static_cast<size_t>(made.text_rows + made.image_rows);
+  // Text begins at max(h / 2, w / 2) over all pictures: 7 / 2 = 3. Rows of the first, 3 high: -2, -1, 0.
+  EXPECT_EQ(made.positions[0], 3);
+  EXPECT_EQ(made.positions[1], 4);
+  EXPECT_EQ(made.positions[all + 2], -2);
+  EXPECT_EQ(made.positions[2 * all + 2], -3);
+  EXPECT_EQ(made.positions[2 + 15], 1);  // the first condition is picture 1
+  EXPECT_EQ(made.positions[2 + 17], 2);
+}
+
+TEST_F(Samples, of_a_video_whose_first_frame_is_given_keep_it_clean_at_time_0_and_unpredicted) {
+  const std::string path = write("a", {{"latents", counting({2, 3, 2, 4})}, {"context", counting({2, 3}, 1)}});
+  const LatentSamples samples(small_wan(), parse_options(R"({"first_frame":1.0,"levels":[500,501]})", small_wan()), 0);
+  const PackedSample made = samples.read(sample(path));
+  EXPECT_EQ(made.image_rows, 6);
+  EXPECT_EQ(made.wanted_begin, 2);
+  EXPECT_EQ(made.wanted_rows, 4);
+  EXPECT_EQ(made.target.size(), 4u * 8);
+  EXPECT_EQ(made.times[static_cast<size_t>(made.runs[0].time)], 0);
+  EXPECT_GT(made.times[static_cast<size_t>(made.runs[1].time)], 0);
+  // Row 0 is clean: channel 0 rows (0, 1), (4, 5), then channel 1.
+  const std::vector<float> clean = {0, 1, 4, 5, 24, 25, 28, 29};
+  for (size_t i = 0; i < clean.size(); ++i) EXPECT_EQ(made.latents[i], clean[i] / 16);
+}
+
+TEST_F(Samples, zeros_behind_a_text_become_one_row_that_stands_for_all) {
+  Tensor context = counting({6, 3}, 1);
+  std::fill(context.values.begin() + 9, context.values.end(), 0.0f);  // three rows of text
+  const std::string path = write("a", {{"latents", counting({2, 1, 2, 2})}, {"context", context}});
+  const LatentSamples samples(small_wan(), parse_options(R"({"text_length":10})", small_wan()), 0);
+  const PackedSample made = samples.read(sample(path));
+  EXPECT_EQ(made.text_rows, 4);
+  EXPECT_EQ(made.repeats_of_last, 7);
+  EXPECT_EQ(samples.describe(sample(path)).text_rows, 4);
+  const LatentSamples plain(small_wan(), parse_options(R"({"text_length":0})", small_wan()), 0);
+  EXPECT_EQ(plain.read(sample(path)).text_rows, 6);
+}
+
+TEST_F(Samples, features_say_before_loading_what_collate_makes) {
+  const std::string path = write(
+      "a", {{"latents", counting({2, 4, 6})}, {"condition.0", counting({2, 4, 2})}, {"context", counting({5, 3}, 1)}});
+  const std::string null_text = write("null", {{"context", counting({1, 3}, 2)}});
+  const LatentSamples samples(
+      small_qwen_image(),
+      parse_options(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", null_text), small_qwen_image()), 0);
+  int dropped = 0;
+  for (uint64_t id = 0; id < 40; ++id) {
+    const PackedSample before = samples.describe(sample(path, id)), made = samples.read(sample(path, id));
+    EXPECT_EQ(features_of({&before, 1}, small_qwen_image()), features_of({&made, 1}, small_qwen_image()));
+    EXPECT_EQ(made.text.size(), static_cast<size_t>(made.text_rows) * 3);
+    dropped += made.text_rows == 1;
+  }
+  EXPECT_GT(dropped, 8);
+  EXPECT_LT(dropped, 32);
+}
+
+TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
+  const auto refusal = [&](const std::map<std::string, Tensor>& tensors, const DiffusionConfig& config) -> std::string {
+    const LatentSamples samples(config, parse_options("{}", config), 0);
+    const std::string path = write("bad", tensors);
+    try {
+      samples.read(sample(path));
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_DATA);
+      EXPECT_TRUE(std::string(failure.what()).starts_with("train.jsonl:3: ")) << failure.what();
+      return failure.what();
+    }
+    return "";
+  };
+  const Tensor context = counting({2, 3}, 1), latents = counting({2, 4, 4});
+  const auto expect = [&](const std::map<std::string, Tensor>& tensors, const DiffusionConfig& config,
+                          const char* part) {
+    const std::string told = refusal(tensors, config);
+    EXPECT_NE(told.find(part), std::string::npos) << "expected \"" << part << "\" in: " << told;
+  };
+  expect({{"latents", counting({3, 4, 4})}, {"context", context}}, small_qwen_image(), "2 channels, got 3");
+  expect({{"latents", counting({2, 3, 4})}, {"context", context}}, small_qwen_image(), "multiples of 1, 2, 2");
+  expect({{"latents", latents}, {"context", counting({2, 4})}}, small_qwen_image(), "context: expected [rows, 3]");
+  expect({{"latents", latents}}, small_qwen_image(), "expected a tensor \"context\"");
+  expect({{"latents", latents}, {"context", context}, {"lantents", latents}}, small_qwen_image(), "lantents");
+  expect({{"latents", counting({2, 2, 4, 4})}, {"context", context}}, small_qwen_image(), "makes pictures");
+  expect({{"latents", latents}, {"context", context}}, small_wan(5), "expected a tensor \"y\"");
+  expect({{"latents", counting({2, 0, 4})}, {"context", context}}, small_qwen_image(), "sides above 0, got [2, 0, 4]");
+  expect({{"latents", counting({16})}, {"context", context}}, small_qwen_image(), "[channels, height, width]");
+  expect({{"latents", latents}, {"context", counting({})}}, small_qwen_image(), "context: expected [rows, 3], got []");
+  expect({{"latents", latents}, {"context", counting({0, 3})}}, small_qwen_image(), "sides above 0");
+  expect({{"latents", latents}, {"context", context}, {"y", latents}}, small_qwen_image(), "takes nothing behind");
+  const Tensor video = counting({2, 3, 4, 4});
+  expect({{"latents", video}, {"context", context}, {"y", counting({3, 2, 4, 4})}}, small_wan(5), "3 x 4 x 4");
+  expect({{"latents", video}, {"context", context}, {"y", counting({2, 3, 4, 4})}}, small_wan(5), "3 channels, got 2");
+  expect({{"latents", video}, {"context", context}, {"condition.0", latents}}, small_wan(), "takes no pictures");
+  expect({{"latents", latents}, {"context", context}, {"condition.1", latents}}, small_qwen_image(), "without a gap");
+  for (const char* name : {"latents", "context", "condition.0"})
+    for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      std::map<std::string, Tensor> broken{{"latents", latents}, {"context", context}, {"condition.0", latents}};
+      broken[name].values[3] = value;
+      expect(broken, small_qwen_image(), fmt::format("tensor \"{}\": value 3 is {}", name, value).c_str());
+    }
+}
+
+TEST_F(Samples, of_files_that_are_cut_or_lie_about_their_sizes_are_refused) {
+  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const std::string path = write("a", {{"latents", counting({2, 4, 4})}, {"context", counting({2, 3})}});
+  for (const uintmax_t keep : {uintmax_t{0}, uintmax_t{5}, uintmax_t{20}, std::filesystem::file_size(path) - 4}) {
+    const std::string cut = (folder_ / "cut").string();
+    std::filesystem::copy_file(path, cut, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(cut, keep);
+    EXPECT_THROW(samples.describe(sample(cut)), sdk::Failure) << keep;
+  }
+  EXPECT_THROW(samples.describe(sample((folder_ / "absent").string())), sdk::Failure);
+}
+
+TEST(Config, that_would_change_the_maths_is_refused_by_name) {
+  const auto refusal = [](const std::string& config) -> std::string {
+    try {
+      parse_config(config);
+    } catch (const sdk::Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal(R"({"_class_name":"WanTransformer3DModel","image_dim":1280})").find("image_dim"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(R"({"_class_name":"QwenImageTransformer2DModel","use_layer3d_rope":true})").find("use_layer3d_rope"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"({"_class_name":"FluxTransformer2DModel","axes_dims_rope":[16,56,54]})").find("axes_dims_rope"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"_class_name":"SD3Transformer2DModel"})").find("FluxTransformer2DModel"), std::string::npos);
+  EXPECT_NE(refusal(R"({"_class_name":"WanModel","model_type":"s2v"})").find("model_type"), std::string::npos);
+  EXPECT_EQ(parse_config(R"({"_class_name":"FluxTransformer2DModel","novel":1})").unknown_keys,
+            std::vector<std::string>{"config.json.novel"});
+}
+
+}  // namespace
+}  // namespace lf::diffusion

@@ -70,8 +70,9 @@ AdamW make_optimizer(const ParameterStore& store, int threads) {
   inputs.compute_bf16 = store.compute_bf16();
   inputs.threads = threads;
   for (const ParameterSlot& slot : store.slots())
-    inputs.parameters.push_back({store.description().parameters[slot.parameter].name, slot.offset, slot.elements,
-                                 static_cast<uint32_t>(slot.unit), true, 1});
+    if (slot.trained)
+      inputs.parameters.push_back({store.description().parameters[slot.parameter].name, slot.offset, slot.elements,
+                                   static_cast<uint32_t>(slot.unit), true, 1});
   return AdamW(std::move(inputs));
 }
 

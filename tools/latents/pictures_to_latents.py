@@ -2,9 +2,11 @@
 """Latents of pictures by a fixed invertible transform, and hashed text embeddings, for the diffusion quick starts.
 
     pictures_to_latents.py data/gimp/train.jsonl data/gimp_latents [--limit 512] [--side 128] [--text-columns 64]
+                           [--pooled-columns 64] [--channels 48] [--image-to-video]
     pictures_to_latents.py --back data/gimp_latents/0000.safetensors picture.png
 
-What is made is described in README.md. Runs with the same arguments write the same bytes.
+What is made is described in README.md: train.jsonl, and every sixteenth picture in held_out.jsonl. Runs with the same
+arguments write the same bytes.
 """
 import argparse
 import hashlib
@@ -19,6 +21,7 @@ from messages import line, pairs
 
 BLOCK, PACK = 4, 2  # pixels of a block; latents that the model packs into one row
 WORDS = 32
+COLOURS, HELD_OUT = 3, 16
 
 
 def cosines():
@@ -28,16 +31,25 @@ def cosines():
     return matrix
 
 
-def latents_of(picture):
-    """[height, width, 3] in [-1, 1], sides in multiples of a block -> [48, height / 4, width / 4]."""
+def kept(channels):
+    """Which coefficients, by colour, row and column of a block: all in that order, or the lowest frequencies."""
+    order = [(c, k, l) for c in range(COLOURS) for k in range(BLOCK) for l in range(BLOCK)]
+    if channels < len(order):
+        order = sorted(order, key=lambda at: (at[1] + at[2], max(at[1:]), at))[:channels]
+    return tuple(np.array(order).T)
+
+
+def latents_of(picture, channels):
+    """[height, width, 3] in [-1, 1], sides in multiples of a block -> [channels, height / 4, width / 4]."""
     h, w, _ = picture.shape
-    blocks = picture.reshape(h // BLOCK, BLOCK, w // BLOCK, BLOCK, 3)
-    return np.einsum("ky,lx,hywxc->cklhw", cosines(), cosines(), blocks).reshape(-1, h // BLOCK, w // BLOCK)
+    blocks = picture.reshape(h // BLOCK, BLOCK, w // BLOCK, BLOCK, COLOURS)
+    return np.einsum("ky,lx,hywxc->cklhw", cosines(), cosines(), blocks)[kept(channels)]
 
 
 def picture_of(latents):
-    _, h, w = latents.shape
-    blocks = latents.reshape(3, BLOCK, BLOCK, h, w)
+    channels, h, w = latents.shape
+    blocks = np.zeros((COLOURS, BLOCK, BLOCK, h, w))
+    blocks[kept(channels)] = latents
     return np.einsum("ky,lx,cklhw->hywxc", cosines(), cosines(), blocks).reshape(h * BLOCK, w * BLOCK, 3)
 
 
@@ -84,6 +96,10 @@ def read_latents(path):
     return np.frombuffer(data[8 + size + begin:8 + size + end], "<f4").reshape(entry["shape"]).astype(np.float64)
 
 
+def is_held_out(index):
+    return index % HELD_OUT == HELD_OUT - 1
+
+
 def make(args):
     args.out.mkdir(parents=True, exist_ok=True)
     samples, seen = [], set()
@@ -92,20 +108,25 @@ def make(args):
             if path in seen or not path.exists() or len(samples) == args.limit:
                 continue
             seen.add(path)
-            samples.append((f"{name}/{path.name}", f"{text} {path.stem.replace('-', ' ')}", latents_of(read_picture(path, args.side))))
-    flat = np.concatenate([latents.reshape(latents.shape[0], -1) for _, _, latents in samples], 1)
+            samples.append((f"{name}/{path.name}", f"{text} {path.stem.replace('-', ' ')}",
+                            latents_of(read_picture(path, args.side), args.channels)))
+    train = [latents for i, (_, _, latents) in enumerate(samples) if not is_held_out(i)]
+    flat = np.concatenate([latents.reshape(latents.shape[0], -1) for latents in train], 1)
     deviation = np.maximum(flat.std(1), 1e-3)
     (args.out / "transform.json").write_text(json.dumps({"what": "orthonormal 4 x 4 cosine blocks of RGB in [-1, 1]",
                                                          "deviation": deviation.tolist()}, indent=1) + "\n")
-    with open(args.out / "train.jsonl", "w") as out:
+    with open(args.out / "train.jsonl", "w") as out, open(args.out / "held_out.jsonl", "w") as held_out:
         for i, (name, text, latents) in enumerate(samples):
-            rows = text_rows(text, args.text_columns)
-            write(args.out / f"{i:04}.safetensors", {"latents": latents / deviation[:, None, None], "context": rows,
-                                                     "pooled": text_rows(text, args.pooled_columns).mean(0)})
-            out.write(line(name, text, f"{i:04}.safetensors"))
+            latents = latents / deviation[:, None, None]
+            tensors = {"latents": latents, "context": text_rows(text, args.text_columns),
+                       "pooled": text_rows(text, args.pooled_columns).mean(0)}
+            if args.image_to_video:  # a video of one frame, which is given: the mask's four channels, then the picture
+                tensors["y"] = np.concatenate([np.ones((4, *latents.shape[1:])), latents])
+            write(args.out / f"{i:04}.safetensors", tensors)
+            (held_out if is_held_out(i) else out).write(line(name, text, f"{i:04}.safetensors"))
     empty = {"context": text_rows("", args.text_columns), "pooled": text_rows("", args.pooled_columns).mean(0)}
     write(args.out / "empty_text.safetensors", empty)
-    print(f"{len(samples)} samples in {args.out / 'train.jsonl'}")
+    print(f"{len(train)} samples in {args.out / 'train.jsonl'}, {len(samples) - len(train)} in held_out.jsonl")
 
 
 def back(file, picture):
@@ -123,6 +144,8 @@ if __name__ == "__main__":
     parser.add_argument("--side", type=int, default=128)
     parser.add_argument("--text-columns", type=int, default=64)
     parser.add_argument("--pooled-columns", type=int, default=64)
+    parser.add_argument("--channels", type=int, default=48, choices=range(1, 49), metavar="N", help="the lowest N frequencies, 1 to 48")
+    parser.add_argument("--image-to-video", action="store_true", help="also y, as Wan's image to video wants it")
     arguments = parser.parse_args()
     if arguments.back:
         back(arguments.source, arguments.out)

@@ -28,7 +28,7 @@ def run(build, job, device, processes, steps, output):
         subprocess.run([build / "bin/lfrun", "--plugin-dir", build / "plugins", job, "-n", str(processes), *words],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                        env={**os.environ, "LF_DEVICE": device, "LF_SIM_XPU_COUNT": "8",
-                            "LF_KUNLUN_HOME": str((build / "simulators/kunlun/plain").resolve())})
+                            "LF_KUNLUN_HOME": str((build / "simulators/kunlun/shimmed").resolve())})
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         rows = [json.loads(line) for line in (to / "metrics.jsonl").read_text().splitlines()]
         return rows, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

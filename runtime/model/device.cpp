@@ -56,6 +56,13 @@ void Device::synchronize() const {
   require(api_->synchronize(device_, &err), err, id_, "synchronize");
 }
 
+void Device::wait_for_compute() const {
+  if (!has_streams()) return synchronize();
+  const Event done(*this);
+  done.record(nullptr);
+  done.wait();
+}
+
 void Device::register_with_torch(const std::string& torch_build, const std::string& torch_library_dir) const {
   if (!LF_HAS(api_, torch_register)) return;
   lf_err err = sdk::make_err();

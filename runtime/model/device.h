@@ -19,10 +19,13 @@ class Device {
 
   const std::string& id() const { return id_; }
   const lf_device_info& info() const { return info_; }
+  lf_device handle() const { return device_; }
   // Its memory is the host's; of others (a card) the host reads and writes nothing but by upload and download.
   bool is_host() const { return info_.uid == 0; }
   lf_memory_stats memory_stats() const;
   void synchronize() const;
+  // Until what is on the default stream is done: what models compute, and nothing that other streams do beside it.
+  void wait_for_compute() const;
   // Before the first operator of the process.
   void register_with_torch(const std::string& torch_build, const std::string& torch_library_dir) const;
 

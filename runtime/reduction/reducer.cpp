@@ -43,10 +43,8 @@ void BucketReducer::begin_step(std::span<const int64_t> leaves_per_rank) {
   }
   first_leaf_.assign(1, 0);
   for (int64_t leaves : leaves_per_rank) first_leaf_.push_back(first_leaf_.back() + leaves);
-  for (size_t i = 0; i < config_.units.size(); ++i) {
-    const GradientUnit& unit = config_.units[i];
-    if (dirty_[i]) clear(config_.gradients[unit.buffer].data() + unit.offset, unit.length, config_.threads);
-  }
+  for (size_t i = 0; i < config_.units.size(); ++i)
+    if (dirty_[i] && config_.units[i].length > 0) clear_unit(config_.units[i]);
   std::fill(touched_.begin(), touched_.end(), 0);
   std::fill(done_.begin(), done_.end(), 0);
   std::fill(dirty_.begin(), dirty_.end(), 1);  // until finish() knows better
@@ -54,6 +52,10 @@ void BucketReducer::begin_step(std::span<const int64_t> leaves_per_rank) {
   launched_ = 0;
   done_prefix_ = 0;
   start_step();
+}
+
+void BucketReducer::clear_unit(const GradientUnit& unit) {
+  clear(config_.gradients[unit.buffer].data() + unit.offset, unit.length, config_.threads);
 }
 
 void BucketReducer::unit_done(uint32_t unit) {
@@ -71,6 +73,7 @@ void BucketReducer::leaf_done() {
   if (leaf_ + 1 < own_leaves()) {
     keep_leaf(first_leaf_[static_cast<size_t>(config_.group->rank())] + leaf_);
   } else {
+    backward_done();
     launch_ready(true);  // units that the last leaf did not reach
   }
   ++leaf_;

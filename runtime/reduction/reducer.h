@@ -18,9 +18,11 @@ class BucketReducer : public Reducer {
 
  protected:
   virtual void start_step() {}
-  virtual void keep_leaf(int64_t leaf) = 0;       // after a leaf of this rank that is not its last
-  virtual void launch(const Bucket& bucket) = 0;  // all of it is there; called in bucket order, on every rank
-  virtual void complete() = 0;                    // until all buckets hold the sums
+  virtual void clear_unit(const GradientUnit& unit);  // its gradients, before the step
+  virtual void backward_done() {}                     // of this rank's last leaf
+  virtual void keep_leaf(int64_t leaf) = 0;           // after a leaf of this rank that is not its last
+  virtual void launch(const Bucket& bucket) = 0;      // all of it is there; called in bucket order, on every rank
+  virtual void complete() = 0;                        // until all buckets hold the sums
 
   float* at(const Bucket& bucket) const { return config_.gradients[bucket.buffer].data() + bucket.offset; }
   bool alone() const { return config_.group->size() == 1; }

@@ -35,6 +35,11 @@ struct ReducedStep {
   double exposed_seconds = 0;         // spent in finish(): what backward did not hide
 };
 
+// From a device to the host's buffers in one step, and the part of it that backward hid.
+struct CopiedBytes {
+  uint64_t all = 0, hidden = 0;
+};
+
 // One thread at a time. Errors of the group (kUnavailable) pass through; the reducer is of no use afterwards.
 class Reducer {
  public:

@@ -27,9 +27,8 @@ class GradientCopies final : public Reducer {
   // exposed_seconds is what backward hid neither of the copies nor of the reduction.
   ReducedStep finish() override;
 
-  // Of the last step: bytes copied, and those of them that had arrived before backward ended.
-  uint64_t copied_bytes() const { return copied_bytes_; }
-  uint64_t hidden_bytes() const { return hidden_bytes_; }
+  // Of the last step.
+  CopiedBytes copied() const { return {copied_bytes_, hidden_bytes_}; }
 
  private:
   struct UnitEvents {

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <numeric>
+#include <span>
 
 #include "balance/scaling.h"
 #include "core/log.h"
@@ -15,12 +17,12 @@ namespace {
 constexpr int kTries = 5;  // the fastest counts
 constexpr int64_t kMostElements = (64 << 20) / sizeof(float);
 
-double fastest_all_reduce(Group& group, std::vector<float>& values) {
+double fastest(Group& group, const std::function<void()>& all_reduce) {
   double best = INFINITY;
   for (int i = 0; i < kTries; ++i) {
     group.barrier();
     const auto begun = std::chrono::steady_clock::now();
-    group.all_reduce(values);
+    all_reduce();
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
   }
   return best;
@@ -28,13 +30,27 @@ double fastest_all_reduce(Group& group, std::vector<float>& values) {
 
 }  // namespace
 
-MeasuredReduction measure_reduction(Group& group, int64_t elements) {
+MeasuredReduction measure_reduction(Group& group, int64_t elements, const Device& device, Communicator* communicator) {
   if (group.size() < 2 || elements == 0) return {};
-  std::vector<float> one(1, 0.0F), all(static_cast<size_t>(std::min(elements, kMostElements)), 0.0F);
-  const double latency = fastest_all_reduce(group, one);
-  const double seconds = std::max(fastest_all_reduce(group, all) - latency, 1e-9);
+  const auto many = static_cast<size_t>(std::min(elements, kMostElements));
+  std::vector<float> on_host;
+  Device::Memory on_device;
+  if (communicator != nullptr)
+    on_device = Device::Memory(device, many * sizeof(float));
+  else
+    on_host.assign(many, 0.0F);
+  const auto seconds_of = [&](size_t count) {
+    return fastest(group, [&] {
+      if (communicator == nullptr) return group.all_reduce(std::span(on_host).first(count));
+      communicator->all_reduce_f32(on_device.data(), count, nullptr);
+      device.synchronize();
+      communicator->require_sound();
+    });
+  };
+  const double latency = seconds_of(1);
+  const double seconds = std::max(seconds_of(many) - latency, 1e-9);
   const auto ranks = static_cast<double>(group.size());
-  const double bytes = 2 * (ranks - 1) / ranks * static_cast<double>(all.size() * sizeof(float));
+  const double bytes = 2 * (ranks - 1) / ranks * static_cast<double>(many * sizeof(float));
   return {latency / std::ceil(std::log2(ranks)), bytes / seconds};
 }
 

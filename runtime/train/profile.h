@@ -9,6 +9,7 @@
 #include "comm/group.h"
 #include "load/load.h"
 #include "metrics/report.h"
+#include "model/communicator.h"
 
 namespace lf {
 
@@ -26,12 +27,12 @@ class RunningMean {
   double sum_ = 0;
 };
 
-// All-reduces of nothing and of as much as gradients have, up to 64 MB, timed. Zeros in a world of one. Every rank
-// calls it.
+// All-reduces of nothing and of as much as gradients have, up to 64 MB, timed: on the host by the group, or where there
+// is a communicator on the device. Zeros in a world of one. Every rank calls it.
 struct MeasuredReduction {
   double latency_seconds = 0, bytes_per_second = 0;  // the latter as Profile::bus_bandwidth
 };
-MeasuredReduction measure_reduction(Group& group, int64_t elements);
+MeasuredReduction measure_reduction(Group& group, int64_t elements, const Device& device, Communicator* communicator);
 
 struct ProfiledRun {
   double gradient_bytes = 0;

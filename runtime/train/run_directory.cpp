@@ -33,7 +33,7 @@ RunDirectory::RunDirectory(const std::filesystem::path& path, int rank, bool ter
 }
 
 void RunDirectory::record(const ResolvedJob& job, const Session& session, int world_size,
-                          const std::string& device_reason) {
+                          const std::string& device_reason, const std::map<std::string, std::string>& reduction) {
   write_text(path_ / "config.toml", print_config(job));
   nlohmann::json plugins = nlohmann::json::array();
   for (const Candidate& candidate : session.plugins.candidates())
@@ -57,6 +57,7 @@ void RunDirectory::record(const ResolvedJob& job, const Session& session, int wo
         {"choice", device_reason},
         {"simulated", (device.abilities & LF_DEVICE_SIMULATED) != 0},
         {"op_fallback", job.config.device.op_fallback}}},
+      {"reduction", reduction},
       {"model", session.model->plugin_id()},
       {"parameters", session.model->description().parameter_count()},
       {"plugins", plugins},

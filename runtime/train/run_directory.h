@@ -26,7 +26,9 @@ class RunDirectory {
   std::filesystem::path checkpoints() const { return path_ / "ckpt"; }
   std::filesystem::path model() const { return path_ / "model"; }
   // Rank 0: the resolved job, and versions, plugins and devices that the run is made with.
-  void record(const ResolvedJob& job, const Session& session, int world_size, const std::string& device_reason);
+  // `reduction`: what sums gradients, and why.
+  void record(const ResolvedJob& job, const Session& session, int world_size, const std::string& device_reason,
+              const std::map<std::string, std::string>& reduction);
   // Rank 0, at the end: calls of operators that the device lacks and the CPU did, by name, of all ranks. After record.
   void record_operators_on_cpu(const std::map<std::string, uint64_t>& counts);
 

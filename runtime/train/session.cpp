@@ -119,7 +119,11 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
   media.offer_to(host);
   host.answer_options([&job](std::string_view name) { return option_json(job, name).value_or(""); });
   if (options.open_device)
-    attempt({"device.name"}, [&] { device = open_device(job, plugins, host, options.local_rank); });
+    attempt({"device.name"}, [&] {
+      device = open_device(job, plugins, host, options.local_rank);
+      collectives =
+          plugins.load(PluginKind::kDevice, job.device.name).interface<lf_collective_api>(LF_COLLECTIVE_INTERFACE);
+    });
   attempt({"model.family", "model.path", "model.config", "model.tokenizer", "lora.targets", "lora.groups", "lora.path"},
           [&] {
             model_config = options.model_config.empty() ? config_text(job) : options.model_config;

@@ -12,6 +12,7 @@
 #include "core/host.h"
 #include "core/problems.h"
 #include "data/media/media_reader.h"
+#include "lf/plugin_api/collective.h"
 #include "model/description.h"
 #include "model/device.h"
 #include "model/runner.h"
@@ -47,6 +48,7 @@ struct Session {
   ParallelHost parallel;
   PluginSet plugins;
   std::unique_ptr<Device> device;
+  const lf_collective_api* collectives = nullptr;  // of the device's plugin; null: it offers none
   std::unique_ptr<Model> model;
   std::unique_ptr<Policy> policy;
 };

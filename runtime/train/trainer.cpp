@@ -17,6 +17,7 @@
 #include "load/survey.h"
 #include "optimizer/learning_rate.h"
 #include "optimizer/parameter_groups.h"
+#include "reduction/on_device.h"
 #include "train/meeting.h"
 #include "train/profile.h"
 #include "train/resident_memory.h"
@@ -122,8 +123,10 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   inputs.stop_requested = request_.stop_requested;
   if (leads()) warn_of_step_size();
   count_steps(inputs);
+  transport_ = choose_transport(config_, session_, *control_);
   if (leads()) {
-    directory_.record(request_.job, session_, request_.world_size, request_.device_reason);
+    directory_.record(request_.job, session_, request_.world_size, request_.device_reason,
+                      {{"transport", transport_.word}, {"reason", transport_.reason}});
     announce();
   }
 
@@ -135,11 +138,17 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   reduction.mode = config_.reduction.mode == "fixed" ? ReductionMode::kFixed : ReductionMode::kFast;
   reduction.threads = request.threads;
   const bool each_leaf = reduction.mode == ReductionMode::kFixed;
-  reducer_ = make_reducer(std::move(reduction));
-  if (!session_.device->is_host()) {
+  if (transport_.communicator) {
+    auto sums =
+        std::make_unique<DeviceReducer>(*session_.device, store_, *transport_.communicator, std::move(reduction));
+    copied_ = [&made = *sums] { return made.copied(); };
+    reducer_ = std::move(sums);
+  } else if (session_.device->is_host()) {
+    reducer_ = make_reducer(std::move(reduction));
+  } else {
     auto copies = std::make_unique<GradientCopies>(*session_.device, store_, backward_units(store_),
-                                                   std::move(reducer_), request.rank, each_leaf);
-    copies_ = copies.get();
+                                                   make_reducer(std::move(reduction)), request.rank, each_leaf);
+    copied_ = [&made = *copies] { return made.copied(); };
     reducer_ = std::move(copies);
   }
   runner_.on_unit_done = [this](size_t unit, uint64_t) {
@@ -217,6 +226,8 @@ void Trainer::announce() const {
                      : counted(streams_->size(), "stream") + " of samples in their own order",
             counted(total_steps_, "step"), directory_.path().string());
   if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
+  if (request_.world_size > 1)
+    log::info("gradients are summed on the {}: {}; AdamW runs on the host", transport_.word, transport_.reason);
   if ((session_.device->info().abilities & LF_DEVICE_SIMULATED) != 0)
     log::warning("device {} is SIMULATED: what this run measures says nothing of a card", session_.device->id());
 }
@@ -257,7 +268,7 @@ Trainer::Step Trainer::train(StepWork work) {
     reducer_->leaf_done();
   }
   const Stopwatch finishing;
-  session_.device->synchronize();  // the times that costs are learned from are those of work that is done
+  session_.device->wait_for_compute();  // the times that costs are learned from are those of work that is done
   step.spent.model_seconds += finishing.seconds();
   const Stopwatch waiting;
   step.sums = exchange_sums(*control_, results, session_.model->description().aux_names.size(),
@@ -286,9 +297,19 @@ Trainer::Step Trainer::train(StepWork work) {
 int Trainer::run() {
   if (leads()) open_metrics();
   try {
-    return run_steps();
+    return run_steps_or_name_the_cause();
   } catch (const std::exception& error) {
     if (leads()) metrics_->finish(fmt::format("failed: {}", error.what()));
+    throw;
+  }
+}
+
+// A sum over the cards that went wrong shows in whatever call comes next.
+int Trainer::run_steps_or_name_the_cause() {
+  try {
+    return run_steps();
+  } catch (const Error&) {
+    if (transport_.communicator) transport_.communicator->require_sound();
     throw;
   }
 }
@@ -369,7 +390,8 @@ void Trainer::close_loader(bool done) {
   const std::optional<CostModel> costs = loader_->costs();
   loader_.reset();
   if (!done) return;
-  const MeasuredReduction reduction = measure_reduction(*gradients_, store_.trained_elements());
+  const MeasuredReduction reduction =
+      measure_reduction(*gradients_, store_.trained_elements(), *session_.device, transport_.communicator.get());
   if (!leads() || !costs || costs->steps() == 0) return;
   log::info("{}", costs->describe());
   write_profile(directory_.path() / "profile.json", *costs, reduction,
@@ -417,8 +439,8 @@ void Trainer::report(const Step& step, const Stopwatch& whole) {
   report.thread_cpu_seconds = whole.thread_cpu_seconds();
   report.model_cpu_seconds = step.spent.model_cpu_seconds;
   report.optimizer_cpu_seconds = step.spent.optimizer_cpu_seconds;
-  if (copies_ != nullptr && copies_->copied_bytes() > 0)
-    report.copies_hidden = static_cast<double>(copies_->hidden_bytes()) / static_cast<double>(copies_->copied_bytes());
+  if (const CopiedBytes bytes = copied_ ? copied_() : CopiedBytes{}; bytes.all > 0)
+    report.copies_hidden = static_cast<double>(bytes.hidden) / static_cast<double>(bytes.all);
   report.unix_seconds = unix_now();
   report.elapsed_seconds = now() - started_;
   const std::vector<std::string>& names = session_.model->description().aux_names;

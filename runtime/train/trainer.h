@@ -1,6 +1,7 @@
 // One run on one rank: everything set up in the order of its dependences, then step after step.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "optimizer/adamw.h"
 #include "reduction/reduction.h"
 #include "train/gradient_copies.h"
+#include "train/gradient_transport.h"
 #include "train/profile.h"
 #include "train/run_directory.h"
 #include "train/saving.h"
@@ -50,6 +52,7 @@ class Trainer {
   void open_metrics();
   void warn_of_step_size() const;
   int run_steps();
+  int run_steps_or_name_the_cause();
   Step train(StepWork work);
   void report(const Step& step, const Stopwatch& whole);
   double step_flops(const StepWork& work) const;
@@ -77,10 +80,11 @@ class Trainer {
   PosixFileSystem files_;
   LocalExchange alone_;  // data parallel: rank 0 holds, and writes, all of the state
   CheckpointWriter writer_;
+  GradientTransport transport_;
   std::unique_ptr<Reducer> reducer_;
-  const GradientCopies* copies_ = nullptr;  // the reducer, where gradients come from a device
-  std::unique_ptr<Loader> loader_;          // none: nothing is left to do
-  std::optional<Metrics> metrics_;          // rank 0
+  std::function<CopiedBytes()> copied_;  // of the reducer, where gradients come from a device
+  std::unique_ptr<Loader> loader_;       // none: nothing is left to do
+  std::optional<Metrics> metrics_;       // rank 0
 
   int64_t total_steps_ = 0;
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps

@@ -67,8 +67,22 @@ print(f"{device['name']}: peak {rows[-1]['peak_memory_bytes']} bytes, copies hid
 sys.exit(device["simulated"] or rows[-1]["peak_memory_bytes"] <= 0 or hidden <= 0)
 P
   if [ "$gpus" -ge 2 ]; then
-    part train_two_processes env LF_DEVICE=cuda "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" \
-      --set job.output="$out/run_two" --set job.steps=20 -n 2
+    # Gradients summed by NCCL, and on the host; two terms have one sum, so only the kernels' own order may differ.
+    for transport in device host; do
+      part "train_two_$transport" env LF_DEVICE=cuda "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" \
+        --set job.output="$out/run_two_$transport" --set job.steps=20 --set precision.compute=fp32 \
+        --set balance.costs=stated --set reduction.transport=$transport -n 2
+    done
+    part curves_nccl python3 - "$out"/run_two_host "$out"/run_two_device <<'P'
+import json, statistics, sys
+runs = [[json.loads(line) for line in open(f"{run}/metrics.jsonl")] for run in sys.argv[1:]]
+losses = [[row["loss"] for row in run] for run in runs]
+worst = max(abs(x - y) / abs(x) for x, y in zip(*losses))
+record = json.load(open(f"{sys.argv[2]}/env.json"))["reduction"]
+exposed = [statistics.median(row["reduction_exposed_seconds"] for row in run[1:]) for run in runs]
+print(f"{record['reason']}: worst relative difference {worst:.2e}; exposed {exposed[0]:.4f} s on the host, {exposed[1]:.4f} s by NCCL")
+sys.exit(record["transport"] != "device" or len(losses[0]) != len(losses[1]) or worst > 1e-4)
+P
   else
     skip train_two_processes "one GPU"
   fi
@@ -77,13 +91,13 @@ else
 fi
 
 # 3. Reference cases, forward and backward, on the GPU.
-cases=${LF_CUDA_CHECK_PARITY:-}
-if [ -n "$cases" ]; then
+cases=${LF_CUDA_CHECK_PARITY:-$build/fixtures/references}
+if [ -d "$cases" ]; then
   for directory in "$cases"/*/; do
     part "parity_$(basename "$directory")" env LF_DEVICE=cuda "$build/bin/lfrun" --plugin-dir "$build/plugins" parity "$directory"
   done
 else
-  skip parity "set LF_CUDA_CHECK_PARITY to a folder of parity cases"
+  skip parity "no folder $cases: the tests' build unpacks it, or name one in LF_CUDA_CHECK_PARITY"
 fi
 
 # 4. A trace of a few steps, for the eye: do the copies run beside backward?

@@ -1,0 +1,125 @@
+#include "model/communicator.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "lf/plugin_sdk/guard.hpp"
+
+namespace lf {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{50};
+
+Exit exit_of(int32_t code) {
+  switch (code) {
+    case LF_E_INVALID:
+    case LF_E_BUG:
+    case LF_E_ABI:
+    case LF_E_EXCEPTION:
+      return Exit::kBug;
+    default:  // a peer, a card or a link: another try may do
+      return Exit::kUnavailable;
+  }
+}
+
+std::string text_of(const lf_err& err, int32_t code) {
+  const std::string text(err.message, strnlen(err.message, sizeof err.message));
+  return text.empty() ? fmt::format("error {} without a message", code) : text;
+}
+
+// Everyone's trouble, or nothing where no rank has any.
+void agree(Exchange& meeting, const std::string& what, const std::string& trouble) {
+  std::string all;
+  const std::vector<std::string> told = meeting.all_gather(trouble);
+  for (size_t rank = 0; rank < told.size(); ++rank)
+    if (!told[rank].empty()) all += fmt::format("{}rank {}: {}", all.empty() ? "" : "; ", rank, told[rank]);
+  if (!all.empty()) fail(Exit::kUnavailable, "{}: cannot be made: {}", what, all);
+}
+
+}  // namespace
+
+Communicator::Communicator(const Device& device, const lf_collective_api* api, Exchange& meeting,
+                           const CommunicatorConfig& config)
+    : device_(device), api_(api), what_(fmt::format("device {}, communicator {}", device.id(), config.name)) {
+  lf_err err = sdk::make_err();
+  std::string id, trouble;
+  if (meeting.rank() == 0)
+    if (const int32_t code = api_->new_id(sdk::string_sink(id), &err); code != LF_OK) trouble = text_of(err, code);
+  agree(meeting, what_, trouble);
+  id = meeting.all_gather(id)[0];
+  auto wanted = sdk::with_header<lf_communicator_config>();
+  wanted.rank = meeting.rank();
+  wanted.size = meeting.size();
+  wanted.id = id.data();
+  wanted.id_bytes = id.size();
+  wanted.timeout_ms = config.timeout.count();
+  wanted.name = sdk::str(config.name);
+  if (const int32_t code = api_->create(device_.handle(), &wanted, &handle_, &err); code != LF_OK)
+    trouble = text_of(err, code);
+  try {
+    agree(meeting, what_, trouble);
+  } catch (...) {
+    abort();
+    if (handle_ != nullptr) api_->free(handle_, &err);
+    throw;
+  }
+  watcher_ = std::thread([this] { watch(); });
+}
+
+Communicator::~Communicator() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  end_.notify_all();
+  watcher_.join();
+  lf_err err = sdk::make_err();
+  api_->free(handle_, &err);
+}
+
+void Communicator::keep(const Error& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!cause_) cause_ = cause;
+  }
+  abort();  // what waits for peers on this rank's streams would wait for ever
+}
+
+void Communicator::watch() {
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, kLookEvery, [this] { return ending_; })) {
+    if (aborted_) continue;
+    lock.unlock();
+    lf_err err = sdk::make_err();
+    if (const int32_t code = api_->state(handle_, &err); code != LF_OK)
+      keep(Error(exit_of(code), fmt::format("{}: {}", what_, text_of(err, code))));
+    lock.lock();
+  }
+}
+
+void Communicator::all_reduce_f32(std::byte* data, uint64_t count, lf_stream stream) {
+  require_sound();
+  lf_err err = sdk::make_err();
+  if (const int32_t code = api_->all_reduce(handle_, data, data, count, LF_DTYPE_F32, LF_REDUCE_SUM, stream, &err);
+      code != LF_OK) {
+    keep(Error(exit_of(code), fmt::format("{}: {}", what_, text_of(err, code))));
+    require_sound();
+  }
+}
+
+void Communicator::require_sound() const {
+  const std::lock_guard lock(mutex_);
+  if (cause_) throw *cause_;
+}
+
+void Communicator::abort() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(aborted_, true) || handle_ == nullptr) return;
+  }
+  lf_err err = sdk::make_err();
+  if (LF_HAS(api_, abort)) api_->abort(handle_, &err);
+}
+
+}  // namespace lf

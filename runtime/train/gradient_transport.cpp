@@ -1,0 +1,79 @@
+#include "train/gradient_transport.h"
+
+#include <map>
+#include <vector>
+
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/log.h"
+
+namespace lf {
+namespace {
+
+std::string host_name() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return host;
+}
+
+bool sums(const lf_collective_api* api) {
+  return LF_HAS(api, new_id) && LF_HAS(api, create) && LF_HAS(api, free) && LF_HAS(api, state) &&
+         LF_HAS(api, all_reduce);
+}
+
+// Why this rank alone cannot sum on its card; empty: it can.
+std::string own_obstacle(const JobConfig& config, const Session& session) {
+  const Device& device = *session.device;
+  if (device.is_host()) return fmt::format("{} is the host itself", device.id());
+  if (config.reduction.mode == "fixed") return "reduction.mode is fixed, an order that no collective has";
+  if (!sums(session.collectives)) return fmt::format("the plugin {} offers no collectives", device.id());
+  if (!device.has_streams() || (device.info().abilities & LF_DEVICE_EVENT_QUERY) == 0)
+    return fmt::format("{} cannot say whether work is done, so a collective that is stuck would not be noticed",
+                       device.id());
+  return {};
+}
+
+// Why the ranks together cannot: two on one card.
+std::string shared_card(const Session& session, Exchange& control) {
+  const lf_device_info& info = session.device->info();
+  std::map<std::string, size_t> first;
+  const std::vector<std::string> cards =
+      control.all_gather(fmt::format("{} {} {}", host_name(), info.bus, info.torch_index));
+  for (size_t rank = 0; rank < cards.size(); ++rank)
+    if (const auto [at, is_new] = first.emplace(cards[rank], rank); !is_new)
+      return fmt::format("ranks {} and {} share a card", at->second, rank);
+  return {};
+}
+
+}  // namespace
+
+GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control) {
+  if (control.size() == 1) return {nullptr, "none", "there is one rank"};
+  if (config.reduction.transport == "host") return {nullptr, "host", "named by the job"};
+  std::string obstacle;
+  const std::vector<std::string> told = control.all_gather(own_obstacle(config, session));
+  for (size_t rank = 0; rank < told.size() && obstacle.empty(); ++rank) obstacle = told[rank];
+  if (obstacle.empty()) obstacle = shared_card(session, control);
+  if (obstacle.empty()) {
+    const CommunicatorConfig wanted{.name = "gradients",
+                                    .timeout = std::chrono::seconds(config.launch.peer_timeout_seconds)};
+    const bool beside = (session.device->info().abilities & LF_DEVICE_COLLECTIVES_BESIDE_COMPUTE) != 0;
+    try {
+      return {std::make_unique<Communicator>(*session.device, session.collectives, control, wanted), "device",
+              fmt::format("collectives of {}, {}", session.device->id(),
+                          beside ? "beside what the model computes"
+                                 : "after backward, on the stream that the model computes on")};
+    } catch (const Error& error) {
+      if (config.reduction.transport == "device") throw;
+      obstacle = error.what();
+      if (control.rank() == 0) log::warning("gradients are summed on the host: {}", obstacle);
+    }
+  }
+  if (config.reduction.transport == "device")
+    fail(Exit::kUnavailable, "reduction.transport: expected sums on the cards, but {}; set it to \"auto\" or \"host\"",
+         obstacle);
+  return {nullptr, "host", obstacle};
+}
+
+}  // namespace lf

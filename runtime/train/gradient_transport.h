@@ -1,0 +1,24 @@
+// Where the gradients of several ranks are summed: on their cards, by the device plugin's collectives, or on the host.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/job.h"
+#include "model/communicator.h"
+#include "train/session.h"
+
+namespace lf {
+
+struct GradientTransport {
+  std::unique_ptr<Communicator> communicator;  // of the cards; null: the host's group sums
+  std::string word;                            // "device", "host", "none"
+  std::string reason;                          // one line, for the log and the run record
+};
+
+// [reduction] transport. "auto" takes the cards where every rank has one of its own and can be asked whether a sum is
+// done, else the host, and says why. Every rank calls it; all take the same. Throws kUnavailable where "device" is
+// wanted and cannot be had. The session outlives it.
+GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control);
+
+}  // namespace lf

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{50};
 
-Exit exit_of(int32_t code) {
+Exit exit_of_collective(int32_t code) {
   switch (code) {
     case LF_E_INVALID:
     case LF_E_BUG:
@@ -23,13 +23,13 @@ Exit exit_of(int32_t code) {
   }
 }
 
-std::string text_of(const lf_err& err, int32_t code) {
+std::string said_by(const lf_err& err, int32_t code) {
   const std::string text(err.message, strnlen(err.message, sizeof err.message));
   return text.empty() ? fmt::format("error {} without a message", code) : text;
 }
 
 // Everyone's trouble, or nothing where no rank has any.
-void agree(Exchange& meeting, const std::string& what, const std::string& trouble) {
+void require_of_all(Exchange& meeting, const std::string& what, const std::string& trouble) {
   std::string all;
   const std::vector<std::string> told = meeting.all_gather(trouble);
   for (size_t rank = 0; rank < told.size(); ++rank)
@@ -45,8 +45,8 @@ Communicator::Communicator(const Device& device, const lf_collective_api* api, E
   lf_err err = sdk::make_err();
   std::string id, trouble;
   if (meeting.rank() == 0)
-    if (const int32_t code = api_->new_id(sdk::string_sink(id), &err); code != LF_OK) trouble = text_of(err, code);
-  agree(meeting, what_, trouble);
+    if (const int32_t code = api_->new_id(sdk::string_sink(id), &err); code != LF_OK) trouble = said_by(err, code);
+  require_of_all(meeting, what_, trouble);
   id = meeting.all_gather(id)[0];
   auto wanted = sdk::with_header<lf_communicator_config>();
   wanted.rank = meeting.rank();
@@ -56,9 +56,9 @@ Communicator::Communicator(const Device& device, const lf_collective_api* api, E
   wanted.timeout_ms = config.timeout.count();
   wanted.name = sdk::str(config.name);
   if (const int32_t code = api_->create(device_.handle(), &wanted, &handle_, &err); code != LF_OK)
-    trouble = text_of(err, code);
+    trouble = said_by(err, code);
   try {
-    agree(meeting, what_, trouble);
+    require_of_all(meeting, what_, trouble);
   } catch (...) {
     abort();
     if (handle_ != nullptr) api_->free(handle_, &err);
@@ -93,7 +93,7 @@ void Communicator::watch() {
     lock.unlock();
     lf_err err = sdk::make_err();
     if (const int32_t code = api_->state(handle_, &err); code != LF_OK)
-      keep(Error(exit_of(code), fmt::format("{}: {}", what_, text_of(err, code))));
+      keep(Error(exit_of_collective(code), fmt::format("{}: {}", what_, said_by(err, code))));
     lock.lock();
   }
 }
@@ -103,7 +103,7 @@ void Communicator::all_reduce_f32(std::byte* data, uint64_t count, lf_stream str
   lf_err err = sdk::make_err();
   if (const int32_t code = api_->all_reduce(handle_, data, data, count, LF_DTYPE_F32, LF_REDUCE_SUM, stream, &err);
       code != LF_OK) {
-    keep(Error(exit_of(code), fmt::format("{}: {}", what_, text_of(err, code))));
+    keep(Error(exit_of_collective(code), fmt::format("{}: {}", what_, said_by(err, code))));
     require_sound();
   }
 }

@@ -226,7 +226,7 @@ void Trainer::announce() const {
                      : counted(streams_->size(), "stream") + " of samples in their own order",
             counted(total_steps_, "step"), directory_.path().string());
   if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
-  if (request_.world_size > 1)
+  if (request_.world_size > 1 && !session_.device->is_host())
     log::info("gradients are summed on the {}: {}; AdamW runs on the host", transport_.word, transport_.reason);
   if ((session_.device->info().abilities & LF_DEVICE_SIMULATED) != 0)
     log::warning("device {} is SIMULATED: what this run measures says nothing of a card", session_.device->id());

@@ -24,7 +24,6 @@ struct JobSection {              // [job]
 struct LaunchSection {  // [launch]
   int processes = 1;    // workers on this host, one per device
   int threads = 0;      // of one worker, for maths; 0: cores / local workers
-  int peer_timeout_seconds = 600;
 };
 
 struct DeviceSection {  // [device]; LF_DEVICE in the environment wins over name
@@ -89,9 +88,8 @@ struct BalanceSection {  // [balance]
   std::map<std::string, std::string> options;  // the policy's own, as JSON values
 };
 
-struct ReductionSection {          // [reduction]
-  std::string mode = "fast";       // fast | fixed: the same bits for any number of ranks
-  std::string transport = "auto";  // auto | device | host
+struct ReductionSection {     // [reduction]
+  std::string mode = "fast";  // fast | fixed: the same bits for any number of ranks
   int64_t bucket_bytes = 16 << 20;
 };
 

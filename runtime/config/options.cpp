@@ -193,9 +193,6 @@ std::vector<Option> all_options() {
       option({"launch.threads", "threads",
               "Threads of one worker for maths; 0: OMP_NUM_THREADS, else the cores divided among this host's workers."},
              within(0, 4096), &J::launch, &LaunchSection::threads),
-      option({"launch.peer_timeout_seconds", "seconds",
-              "How late a rank may come to what the ranks do together, before the others end."},
-             within(1, 1e6), &J::launch, &LaunchSection::peer_timeout_seconds),
       option({"device.name", "",
               "The device plugin: what it names is used, or the job ends with code 69. auto: the one kind of device "
               "other than "
@@ -319,11 +316,6 @@ std::vector<Option> all_options() {
       option({"reduction.mode", "",
               "How gradients are summed over ranks: fast, or fixed for the same bits with any number of ranks."},
              one_of({"fast", "fixed"}), &J::reduction, &ReductionSection::mode),
-      option({"reduction.transport", "",
-              "Where gradients are summed over ranks: device, by the collectives of the device plugin; host; auto: the "
-              "former where every rank has a card of its own and the plugin can, else the latter. The choice and its "
-              "reason are in the log and in env.json."},
-             one_of({"auto", "device", "host"}), &J::reduction, &ReductionSection::transport),
       option({"reduction.bucket_bytes", "bytes", "Gradients are sent in pieces of about this size."},
              within(4096, 1099511627776.0), &J::reduction, &ReductionSection::bucket_bytes),
 

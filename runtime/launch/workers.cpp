@@ -266,8 +266,10 @@ class Watch {
     const Worker& worker = workers_[rank];
     plan_.tell(
         fmt::format("rank {} of {} (process {}) {} as well", rank, workers_.size(), worker.pid, how_it_ended(worker)));
+    if (rank == 0) return;  // what it had to say is on the terminal already
     const int number = static_cast<int>(rank);
-    if (rank > 0) show(stderr_file(plan_.log_folder, number), worker.stderr_bytes, kLines);
+    show(log_file(plan_.log_folder, number), worker.log_bytes, kLines);
+    show(stderr_file(plan_.log_folder, number), worker.stderr_bytes, kLines);
   }
 
   void show(const std::filesystem::path& file, uintmax_t from, size_t lines) {

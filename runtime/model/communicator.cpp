@@ -41,7 +41,7 @@ void require_of_all(Exchange& meeting, const std::string& what, const std::strin
 
 Communicator::Communicator(const Device& device, const lf_collective_api* api, Exchange& meeting,
                            const CommunicatorConfig& config)
-    : device_(device), api_(api), what_(fmt::format("device {}, communicator {}", device.id(), config.name)) {
+    : device_(device), api_(api), what_(fmt::format("device {}, {}", device.id(), config.name)) {
   lf_err err = sdk::make_err();
   std::string id, trouble;
   if (meeting.rank() == 0)

@@ -48,7 +48,7 @@ class Communicator {
 
   const Device& device_;
   const lf_collective_api* api_;
-  const std::string what_;  // "device kunlun, communicator gradients"
+  const std::string what_;  // "device kunlun, gradients"
   lf_communicator handle_ = nullptr;
 
   mutable std::mutex mutex_;  // of what follows

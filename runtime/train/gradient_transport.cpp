@@ -50,29 +50,24 @@ std::string shared_card(const Session& session, Exchange& control) {
 
 GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control) {
   if (control.size() == 1) return {nullptr, "none", "there is one rank"};
-  if (config.reduction.transport == "host") return {nullptr, "host", "named by the job"};
   std::string obstacle;
   const std::vector<std::string> told = control.all_gather(own_obstacle(config, session));
   for (size_t rank = 0; rank < told.size() && obstacle.empty(); ++rank) obstacle = told[rank];
   if (obstacle.empty()) obstacle = shared_card(session, control);
   if (obstacle.empty()) {
-    const CommunicatorConfig wanted{.name = "gradients",
-                                    .timeout = std::chrono::seconds(config.launch.peer_timeout_seconds)};
     const bool beside = (session.device->info().abilities & LF_DEVICE_COLLECTIVES_BESIDE_COMPUTE) != 0;
     try {
-      return {std::make_unique<Communicator>(*session.device, session.collectives, control, wanted), "device",
+      return {std::make_unique<Communicator>(*session.device, session.collectives, control,
+                                             CommunicatorConfig{.name = "gradients"}),
+              "device",
               fmt::format("collectives of {}, {}", session.device->id(),
                           beside ? "beside what the model computes"
                                  : "after backward, on the stream that the model computes on")};
     } catch (const Error& error) {
-      if (config.reduction.transport == "device") throw;
       obstacle = error.what();
       if (control.rank() == 0) log::warning("gradients are summed on the host: {}", obstacle);
     }
   }
-  if (config.reduction.transport == "device")
-    fail(Exit::kUnavailable, "reduction.transport: expected sums on the cards, but {}; set it to \"auto\" or \"host\"",
-         obstacle);
   return {nullptr, "host", obstacle};
 }
 

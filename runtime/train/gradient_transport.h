@@ -16,9 +16,8 @@ struct GradientTransport {
   std::string reason;                          // one line, for the log and the run record
 };
 
-// [reduction] transport. "auto" takes the cards where every rank has one of its own and can be asked whether a sum is
-// done, else the host, and says why. Every rank calls it; all take the same. Throws kUnavailable where "device" is
-// wanted and cannot be had. The session outlives it.
+// The cards, where every rank has one of its own and can be asked whether a sum is done, else the host, and why. Every
+// rank calls it; all take the same. The session outlives it.
 GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control);
 
 }  // namespace lf

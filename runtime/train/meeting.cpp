@@ -10,7 +10,6 @@ std::unique_ptr<Rendezvous> meet(const TrainRequest& request) {
   config.size = request.world_size;
   config.generation = fmt::format("g{}", request.generation);
   config.stop_requested = request.stop_requested;
-  config.timeout = std::chrono::seconds(request.job.config.launch.peer_timeout_seconds);
   std::shared_ptr<KeyValueStore> store;
   if (!request.store.empty()) {
     MeetingPlace place = open_store(request.store, request.serve_store, config.form_timeout, request.stop_requested);

@@ -132,12 +132,13 @@ class Devices(unittest.TestCase):
                 self.assertIn(text, result.stderr)
                 self.assertNotIn("signal", result.stderr)
 
-    # Two ranks: each sum has two terms, whose order changes no bit, so the card's sums are the host's.
+    # Two ranks: each sum has two terms, whose order changes no bit, so the card's sums are the host's. "plain" lacks the
+    # numbers of BKCL, so that there the host sums.
     def test_two_ranks_sum_their_gradients_on_their_cards_and_get_the_bits_of_sums_on_the_host(self):
         sets = ("launch.processes=2", "device.op_fallback=warn", "balance.costs=stated", "reduction.bucket_bytes=20000")
-        host = self.trains("on_host", "kunlun", *sets, "reduction.transport=host", home="shimmed")
+        host = self.trains("on_host", "kunlun", *sets)
         for beside in ("", "1"):
-            result, card = self.train("on_card" + beside, "kunlun", *sets, "reduction.transport=device", home="shimmed",
+            result, card = self.train("on_card" + beside, "kunlun", *sets, home="shimmed",
                                       LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE=beside)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual((card / "model/model.safetensors").read_bytes(),
@@ -150,23 +151,24 @@ class Devices(unittest.TestCase):
         self.assert_same_curve(card, self.trains("cpu_stated", "cpu", "launch.processes=2", "balance.costs=stated"), 1e-6)
 
     def test_three_ranks_on_their_cards_train_as_on_the_cpu_and_go_on_after_a_stop(self):
-        sets = ("launch.processes=3", "reduction.bucket_bytes=20000", "precision.compute=bf16")
+        sets = ("launch.processes=3", "reduction.bucket_bytes=20000", "balance.costs=stated")
         cpu = self.trains("cpu3", "cpu", *sets)
-        sets += ("device.op_fallback=warn", "reduction.transport=device")
+        sets += ("device.op_fallback=warn",)
         straight = self.trains("card3", "kunlun", *sets, home="shimmed")
-        self.assert_same_curve(straight, cpu, 1e-2)
+        self.assert_same_curve(straight, cpu, 1e-5)
         self.trains("card3_resumed", "kunlun", *sets, "job.steps=3", home="shimmed")
-        self.assert_same_curve(self.trains("card3_resumed", "kunlun", *sets, home="shimmed"), straight, 1e-3)
+        resumed = self.trains("card3_resumed", "kunlun", *sets, home="shimmed")
+        self.assertEqual((straight / "model/model.safetensors").read_bytes(),
+                         (resumed / "model/model.safetensors").read_bytes())
 
     def test_sums_on_the_cards_travel_while_backward_runs(self):
         run = self.trains("sums_hidden", "kunlun", "launch.processes=2", "device.op_fallback=warn",
-                          "reduction.transport=device", "reduction.bucket_bytes=8000", home="shimmed",
-                          LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE="1")
+                          "reduction.bucket_bytes=8000", home="shimmed", LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE="1")
         self.assertGreater(max(row["copies_hidden"] for row in metrics(run)), 0.3)
 
-    def test_where_the_cards_cannot_sum_the_host_does_and_says_why_unless_the_job_insists(self):
+    def test_where_the_cards_cannot_sum_the_host_does_and_says_why(self):
         sets = ("launch.processes=2", "device.op_fallback=warn", "job.steps=1")
-        for name, more, reason in (("plain", (), "LF_KUNLUN_BKCL_SHIM"), ("kl2", (), "cannot say whether work is done"),
+        for name, more, reason in (("plain", (), "not the numbers of its enumerations"), ("kl2", (), "cannot say whether work is done"),
                                    ("shimmed", ("reduction.mode=fixed",), "reduction.mode is fixed")):
             with self.subTest(name):
                 result, run = self.train("unable_" + name, "kunlun", *sets, *more, home=name)
@@ -175,25 +177,17 @@ class Devices(unittest.TestCase):
                 self.assertEqual(record["transport"], "host")
                 self.assertIn(reason, record["reason"])
                 self.assertIn("gradients are summed on the host", result.stderr)
-                self.refuses(69, *self.train("insists_" + name, "kunlun", *sets, *more, "reduction.transport=device",
-                                             home=name), reason)
-        self.refuses(69, *self.train("insists_cpu", "cpu", "launch.processes=2", "reduction.transport=device"),
-                     "cpu is the host itself")
 
     def test_faults_of_the_collectives_end_the_job_with_their_name_and_nobody_hangs(self):
         for fault, code, *texts in (
                 ("bkcl_all_reduce@5=44", 69, "rank 1 of 2", "all_reduce of", "system error; a peer is gone"),
                 ("bkcl_all_reduce@5=8", 69, "rank 1 of 2", "internal error"),
-                ("bkcl_all_reduce@5=exit:9", 9, "rank 1 of 2", "ended with exit code 9"),
-                # A call that never returns: the other rank sees that its sum is overdue.
-                ("bkcl_all_reduce@5=hang", 69, "rank 0 of 2", "communicator gradients", "has not finished within 5000 ms",
-                 "a peer is slow or gone")):
+                ("bkcl_all_reduce@5=exit:9", 9, "rank 1 of 2", "ended with exit code 9")):
             for beside in ("", "1"):
                 with self.subTest(fault + beside):
                     result, run = self.train("bkcl" + fault + beside, "kunlun", "launch.processes=2",
-                                             "device.op_fallback=warn", "reduction.transport=device",
-                                             "reduction.bucket_bytes=20000", "launch.peer_timeout_seconds=5",
-                                             home="shimmed", LF_SIM_XPU_FAIL=fault, LF_SIM_XPU_FAIL_RANK="1",
+                                             "device.op_fallback=warn", "reduction.bucket_bytes=20000", home="shimmed",
+                                             LF_SIM_XPU_FAIL=fault, LF_SIM_XPU_FAIL_RANK="1",
                                              LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE=beside)
                     self.refuses(code, result, run, *texts)
                     self.assertNotIn("signal", result.stderr)
@@ -201,13 +195,14 @@ class Devices(unittest.TestCase):
     # Every family makes its tensors where its parameters are: recorded numbers, forward and backward, on memory that the
     # host cannot touch by accident.
     def test_every_family_gives_the_reference_its_numbers_on_the_device(self):
-        for family, name in (("qwen_vl", "qwen3_vl-tiny"), ("internvl", "internvl35_moe-tiny"), ("deepseek", "deepseek_v3-tiny"),
-                             ("deepseek", "deepseek_v32-tiny"), ("diffusion", "flux-tiny"), ("diffusion", "qwen_image-tiny"),
-                             ("diffusion", "wan-tiny")):
+        for family, name, case in (("qwen_vl", "qwen3_vl-tiny", "mixed"), ("internvl", "internvl35_moe-tiny", "mixed"),
+                                   ("deepseek", "deepseek_v3-tiny", "mtp"), ("deepseek", "deepseek_v32-tiny", "lm"),
+                                   ("diffusion", "flux-tiny", "main"), ("diffusion", "qwen_image-tiny", "main"),
+                                   ("diffusion", "wan-tiny", "main")):
             with self.subTest(name):
                 folder = build / "fixtures/references" / name
                 environment = {**os.environ, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain")}
-                words = ("parity", folder, "--family", family, "--out", self.folder / name)
+                words = ("parity", folder, case, "--family", family, "--out", self.folder / name)
                 refused = lfrun(*words, env={**environment, "LF_DEVICE": "kunlun"})
                 self.assertEqual(refused.returncode, 69, refused.stderr)
                 result = lfrun(*words, "--op-fallback", "warn", env={**environment, "LF_DEVICE": "kunlun"})

@@ -87,7 +87,7 @@ TEST_F(CommunicatorTest, an_error_that_shows_later_ends_what_waits_and_is_the_ca
   while (script().aborts == 0) std::this_thread::yield();
   script().state_code = LF_E_ABORTED;  // what a plugin says from then on
   const std::string cause = text_of([&] { communicator->require_sound(); }, Exit::kUnavailable);
-  EXPECT_EQ(cause, "device card, communicator gradients: a peer is gone");
+  EXPECT_EQ(cause, "device card, gradients: a peer is gone");
   EXPECT_EQ(text_of([&] { communicator->all_reduce_f32(nullptr, 0, nullptr); }, Exit::kUnavailable), cause);
   EXPECT_EQ(script().aborts, 1);
 }
@@ -100,7 +100,7 @@ TEST_F(CommunicatorTest, a_call_that_is_refused_ends_the_communicator_and_says_w
     const auto communicator = make(alone_);
     script().sum_code = code;
     EXPECT_THAT(text_of([&] { communicator->all_reduce_f32(nullptr, 0, nullptr); }, exit),
-                HasSubstr("communicator gradients: the call was refused"));
+                HasSubstr("gradients: the call was refused"));
     EXPECT_EQ(script().aborts, 1);
   }
 }

@@ -110,7 +110,7 @@ void Communicator::all_reduce_f32(std::byte* data, uint64_t count, lf_stream str
 
 void Communicator::require_sound() const {
   const std::lock_guard lock(mutex_);
-  if (cause_) throw *cause_;
+  if (cause_) throw Error(*cause_);
 }
 
 void Communicator::abort() noexcept {

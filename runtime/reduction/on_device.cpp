@@ -38,7 +38,7 @@ void DeviceReducer::launch(const Bucket& bucket) {
 
 void DeviceReducer::enqueue(const Bucket& bucket) {
   const BucketEvents& events = events_[enqueued_++];
-  const lf_stream stream = sums_ ? sums_->handle() : nullptr;
+  lf_stream_s* const stream = sums_ ? sums_->handle() : nullptr;
   if (sums_) {
     events.made.record(nullptr);
     device_.wait_in(stream, events.made);

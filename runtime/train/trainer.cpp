@@ -21,6 +21,7 @@
 #include "train/meeting.h"
 #include "train/profile.h"
 #include "train/resident_memory.h"
+#include "weights/opening.h"
 
 namespace lf {
 namespace {
@@ -510,10 +511,8 @@ void Trainer::finish() {
       source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
                            directory_.model());
       log::info("model directory: {}", directory_.model().string());
-      log::info(
-          "open it with: python -c \"from transformers import AutoModelForImageTextToText as M; "
-          "M.from_pretrained('{}')\"",
-          directory_.model().string());
+      if (const std::string command = opening_command(session_.model_config, directory_.model()); !command.empty())
+        log::info("open it with: {}", command);
     }
   }
   control_->barrier();

@@ -51,7 +51,8 @@ PolicySample RecordedFrames::read(const lf_sample& sample) const {
     if (token >= config_.vocabulary)
       throw sdk::Failure(LF_E_INVALID, "model.tokenizer: token " + std::to_string(token) + "; the model has " +
                                            std::to_string(config_.vocabulary) + " (vocab_size)");
-  const family::Draws draws(seed_, sample.id, LF_HAS(&sample, epoch) ? sample.epoch : 0);
+  const lf_sample* given = &sample;  // of a host that may not know the epoch
+  const family::Draws draws(seed_, sample.id, LF_HAS(given, epoch) ? sample.epoch : 0);
   out.time = flow_time(config_, draws.uniform(kTime));
   put_actions(out, frame.actions, draws.normal(kNoise, config_.horizon * config_.action_columns));
   out.counted_columns = frame.own_dims;

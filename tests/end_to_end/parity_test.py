@@ -28,6 +28,11 @@ def rename_gradients(expected, names, original):
     expected.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size:])
 
 
+def cases_of(pattern):
+    """Directories of the models themselves; those of adapters over them stand beside (lora_test.py)."""
+    return sorted(path for variant in ("tiny", "odd") for path in REFERENCES.glob(f"{pattern}-{variant}"))
+
+
 class Parity(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -41,7 +46,7 @@ class Parity(unittest.TestCase):
         self.assertIn("AdamW steps", result.stdout)
 
     def test_outputs_losses_gradients_and_trajectories_of_all_qwen_cases_agree(self):
-        families = sorted(p for p in REFERENCES.glob("qwen[23]*") if p.is_dir())
+        families = cases_of("qwen[23]*")
         self.assertEqual(len(families), 8)
         for family in families:
             for config in ("config.json", "config_hub.json"):
@@ -55,7 +60,7 @@ class Parity(unittest.TestCase):
         self.assertEqual(lfrun("parity", self.folder, "--out", self.folder / "out").returncode, 66)
 
     def test_outputs_losses_gradients_and_trajectories_of_all_internvl_cases_agree(self):
-        families = sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir())
+        families = cases_of("internvl*")
         self.assertEqual(len(families), 8)
         for family in families:
             with self.subTest(family=family.name):
@@ -95,14 +100,14 @@ class Parity(unittest.TestCase):
                 self.agree(folder, "diffusion")
 
     def test_internvl_cases_agree_in_the_layout_of_its_authors_too(self):
-        for family in sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir()):
+        for family in cases_of("internvl*"):
             with self.subTest(family=family.name):
                 text = json.loads((family / "config.json").read_text())["text_config"]
                 self.assertEqual(to_original(read(family / "model.safetensors"), text), read(family / "model_orig.safetensors"))
                 self.agree(original_directory(family, self.folder / family.name), "internvl")
 
     def test_text_models_agree_on_the_text_of_the_internvl_cases(self):
-        for family in sorted(p for p in REFERENCES.glob("internvl*") if p.is_dir()):  # Llama, Qwen2, Qwen3, Qwen3-MoE
+        for family in cases_of("internvl*"):  # Llama, Qwen2, Qwen3, Qwen3-MoE
             with self.subTest(family=family.name):
                 directory = text_directory(family, self.folder / ("text_" + family.name))
                 result = lfrun("parity", directory, "--family", "causal_lm", "--out", self.folder / "out")
@@ -110,7 +115,7 @@ class Parity(unittest.TestCase):
                 self.assertIn("gradients, worst", result.stdout)
 
     def test_outputs_routing_losses_gradients_and_trajectories_of_all_deepseek_cases_agree(self):
-        families = sorted(p for p in REFERENCES.glob("deepseek*") if p.is_dir())
+        families = cases_of("deepseek*")
         self.assertEqual(len(families), 4)
         for family in families:
             for config in ("config.json", "config_hub.json"):

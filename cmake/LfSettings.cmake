@@ -26,7 +26,7 @@ if(LF_WARNINGS_AS_ERRORS)
   add_compile_options(-Werror)
 endif()
 if(CMAKE_UNITY_BUILD) # where a file is never the main one, and its own types look like a header's
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 if(LF_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)

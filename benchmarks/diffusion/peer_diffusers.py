@@ -1,36 +1,22 @@
-"""The peer: one training step of the diffusers class, driven over standard input as benchmarks/training_step's is.
+"""The peer: one training step of the diffusers class, driven as benchmarks/training_step/peer.py says.
 
     peer_diffusers.py CASE_DIR --dtype fp32|bf16 --threads N
 
 Samples of different sizes go through the model one by one, gradients accumulating: diffusers has no packing, pads nothing
 within Flux, and uses the first picture's positions for a whole batch of Qwen-Image's.
 """
-import argparse
 import json
-import os
 import pathlib
-import resource
 import sys
-import time
 
-parser = argparse.ArgumentParser()
-parser.add_argument("case", type=pathlib.Path)
-parser.add_argument("--dtype", choices=["fp32", "bf16"], required=True)
-parser.add_argument("--threads", type=int, required=True)
-arguments = parser.parse_args()
-os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "training_step"))
+from peer import begin, resident_bytes, serve  # noqa: E402
+
+arguments = begin(__doc__)
 
 import torch  # noqa: E402  (the number of threads comes first)
 import diffusers  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
-
-torch.set_num_threads(arguments.threads)
-
-
-def resident_bytes():
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
 
 base_bytes = resident_bytes()
 config = json.loads((arguments.case / "config.json").read_text())
@@ -69,14 +55,4 @@ def step():
     return total
 
 
-for line in sys.stdin:
-    command = line.strip()
-    if command == "step":
-        wall, cpu = time.perf_counter(), time.process_time()
-        loss = step()
-        answer = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu, "loss": loss}
-    elif command == "memory":
-        answer = {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "base_bytes": base_bytes}
-    else:
-        break
-    print(json.dumps(answer), flush=True)
+serve(step, base_bytes)

@@ -1,37 +1,27 @@
-"""The peer: one training step of lerobot's PI05Pytorch, driven over standard input as benchmarks/training_step's is.
+"""The peer: one training step of lerobot's PI05Pytorch, driven as benchmarks/training_step/peer.py says.
 
     peer_lerobot.py CASE_DIR --dtype fp32|bf16 --threads N
 
 LEROBOT_SRC is the folder of lerobot's unpacked wheel. bf16 is lerobot's own choice of what is in bf16.
 """
-import argparse
 import json
 import os
 import pathlib
-import resource
 import sys
-import time
 
-parser = argparse.ArgumentParser()
-parser.add_argument("case", type=pathlib.Path)
-parser.add_argument("--dtype", choices=["fp32", "bf16"], required=True)
-parser.add_argument("--threads", type=int, required=True)
-arguments = parser.parse_args()
-os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks/training_step"))
+from peer import begin, resident_bytes, serve  # noqa: E402
+
+arguments = begin(__doc__)
 
 import torch  # noqa: E402  (the number of threads comes first)
 from safetensors.torch import load_file  # noqa: E402
 
-torch.set_num_threads(arguments.threads)
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/fixtures"))
+sys.path.insert(0, str(ROOT / "tools/fixtures"))
 import make_references as references  # noqa: E402
 
 references.import_pi05(os.environ["LEROBOT_SRC"])
-
-
-def resident_bytes():
-    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
 
 base_bytes = resident_bytes()
 config = json.loads((arguments.case / "config.json").read_text())
@@ -59,14 +49,4 @@ def step():
     return loss.item()
 
 
-for line in sys.stdin:
-    command = line.strip()
-    if command == "step":
-        wall, cpu = time.perf_counter(), time.process_time()
-        loss = step()
-        answer = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu, "loss": loss}
-    elif command == "memory":
-        answer = {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "base_bytes": base_bytes}
-    else:
-        break
-    print(json.dumps(answer), flush=True)
+serve(step, base_bytes)

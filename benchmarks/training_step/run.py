@@ -64,28 +64,31 @@ def compare(case, dtype, arguments):
           f"| {first[0]['loss']:.4f} | {first[1]['loss']:.4f} |", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", required=True)
+def benchmark(description, family, peer_name, peer, column, option, names, make_case, needs=()):
+    """Both sides on each of `names`, which `option` chooses from. make_case(name, arguments): the command, after the
+    interpreter, that makes a case in the folder appended to it. `needs`: more options that must be given."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--python", *needs):
+        parser.add_argument(name, required=True)
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "build/bin/lf_step_server")
     parser.add_argument("--plugins", type=pathlib.Path, default=ROOT / "build/plugins")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--batches", nargs="+", default=["short", "ragged"])
+    parser.add_argument(option, dest="names", nargs="+", default=names, choices=names)
     parser.add_argument("--dtypes", nargs="+", default=["fp32", "bf16"])
     arguments = parser.parse_args()
-    arguments.family, arguments.peer, arguments.peer_name = "qwen_vl", HERE / "peer_transformers.py", "transformers"
+    arguments.family, arguments.peer, arguments.peer_name = family, peer, peer_name
     unit = "CPU s" if arguments.threads == 1 else "s"
     with tempfile.TemporaryDirectory() as folder:
         cases = []
-        for batch in arguments.batches:
-            case = pathlib.Path(folder) / batch
-            made = subprocess.run([arguments.python, str(HERE / "case.py"), str(case), "--batch", batch], check=True,
+        for name in arguments.names:
+            case = pathlib.Path(folder) / name
+            made = subprocess.run([arguments.python, *map(str, make_case(name, arguments)), str(case)], check=True,
                                   capture_output=True, text=True)
             print(made.stdout.strip())
             cases.append(case)
-        print(f"\n| batch | dtype | lfrun, {unit} a step | transformers, {unit} a step | times faster | lfrun MB "
-              "| transformers MB | share | loss | their loss |")
+        print(f"\n| {column} | dtype | lfrun, {unit} a step | {peer_name}, {unit} a step | times faster | lfrun MB "
+              f"| {peer_name} MB | share | loss | their loss |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         for case in cases:
             for dtype in arguments.dtypes:
@@ -93,4 +96,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    benchmark(__doc__, "qwen_vl", "transformers", HERE / "peer_transformers.py", "batch", "--batches",
+              ["short", "ragged"], lambda name, _: [HERE / "case.py", "--batch", name])

@@ -1,5 +1,6 @@
 // Promises of lf/plugin_api/model.h: the description, samples, and what running a model must hold.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -336,8 +337,10 @@ void bad_samples_are_data_errors(Bench& b) {
   }
 }
 
+// In a conversation, or as a recorded frame, whose cameras are pictures (docs/samples.md).
 bool holds_media(const std::string& json) {
-  return json.find(R"("type":"image")") != json.npos || json.find(R"("type":"video")") != json.npos;
+  return std::ranges::any_of(std::array{R"("type":"image")", R"("type":"video")", R"("robot":)"},
+                             [&](const char* mark) { return json.find(mark) != json.npos; });
 }
 
 // Of text alone: inside a picture nothing is cut, and where the whole sample is one there is nothing to cut.

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_
 from tiny_job import INTERNVL, MODEL, deepseek_tokenizer, write_tokenizer  # noqa: E402
 
 root = pathlib.Path(sys.argv[1])
+ROBOT = pathlib.Path(__file__).resolve().parent.parent / "fixtures/robot/pusht"
 
 
 def sample(name, question, answer):
@@ -104,6 +105,15 @@ def latents(shapes):
     return write_files
 
 
+def recorded(frames):
+    """Samples of a robot's first episode, in a folder whose name gives the kit a size."""
+    def copy(folder):
+        directory = folder / "pusht_96x96"
+        shutil.copytree(ROBOT, directory)
+        return [{"robot": {"directory": str(directory), "frame": frame}} for frame in frames]
+    return copy
+
+
 # Sizes differ, so that packing shows.
 write("diffusion_flux", {"_class_name": "FluxTransformer2DModel", "patch_size": 1, "in_channels": 16, "num_layers": 1,
                          "num_single_layers": 1, "attention_head_dim": 16, "num_attention_heads": 2,
@@ -116,3 +126,14 @@ write("diffusion_wan", {"_class_name": "WanTransformer3DModel", "patch_size": [1
                         "ffn_dim": 32, "num_layers": 2},
       latents([{"latents": [4, 2, 4, 6], "context": [3, 10]}, {"latents": [4, 1, 8, 4], "context": [5, 10]}]),
       tokenizer=False)
+
+# Of ten frames a second those that the kit, whose videos have two, has too.
+write("pi05", {"type": "pi05", "vlm": {"width": 16, "mlp_dim": 24}, "action_expert": {"width": 12, "mlp_dim": 20},
+               "depth": 2, "num_heads": 2, "num_kv_heads": 1, "head_dim": 8, "vocab_size": 272,
+               "vision": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+                          "patch_size": 14},
+               "image_resolution": [28, 28], "chunk_size": 3, "max_action_dim": 4,
+               "input_features": {"observation.images.top": {"type": "VISUAL", "shape": [3, 96, 96]},
+                                  "observation.state": {"type": "STATE", "shape": [2]}},
+               "output_features": {"action": {"type": "ACTION", "shape": [2]}}},
+      recorded([0, 5, 20]), options={"cameras": ["observation.images.top"]})

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "components/unit_steps.h"
 #include "nn/embedding.h"
 #include "nn/layer_scale.h"
 #include "nn/query_key_norm.h"
@@ -249,13 +250,9 @@ nn::Tensors InternVitStage::run(uint32_t unit, const InternVitBatch& batch, cons
 
 std::vector<nn::Step> InternVitStage::steps(std::shared_ptr<const InternVitBatch> batch,
                                             const std::vector<nn::Recompute>& recompute) const {
-  std::vector<nn::Step> steps;
-  for (uint32_t unit = 0; unit < units_.size(); ++unit) {
-    const bool gives = first_unit_ + unit == config_.depth + 1;
-    steps.push_back({unit, recompute[unit], units_[unit].trains, 0, gives ? size_t{1} : size_t{0},
-                     [this, unit, batch](const nn::Tensors& in) { return run(unit, *batch, in); }});
-  }
-  return steps;
+  return unit_steps(
+      units_, recompute, [this](uint32_t unit) { return first_unit_ + unit == config_.depth + 1; },
+      [this, batch](uint32_t unit, const nn::Tensors& in) { return run(unit, *batch, in); });
 }
 
 }  // namespace lf::components

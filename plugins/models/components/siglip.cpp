@@ -7,6 +7,7 @@
 
 #include "components/binding.h"
 #include "components/merger.h"
+#include "components/unit_steps.h"
 #include "nn/embedding.h"
 
 namespace lf::components {
@@ -107,13 +108,9 @@ nn::Tensors SiglipStage::run(uint32_t unit, const SiglipBatch& batch, const nn::
 
 std::vector<nn::Step> SiglipStage::steps(std::shared_ptr<const SiglipBatch> batch,
                                          const std::vector<nn::Recompute>& recompute) const {
-  std::vector<nn::Step> steps;
-  for (uint32_t unit = 0; unit < units_.size(); ++unit) {
-    const bool gives = first_unit_ + unit == config_.depth + 1;
-    steps.push_back({unit, recompute[unit], units_[unit].trains, 0, gives ? size_t{1} : size_t{0},
-                     [this, unit, batch](const nn::Tensors& in) { return run(unit, *batch, in); }});
-  }
-  return steps;
+  return unit_steps(
+      units_, recompute, [this](uint32_t unit) { return first_unit_ + unit == config_.depth + 1; },
+      [this, batch](uint32_t unit, const nn::Tensors& in) { return run(unit, *batch, in); });
 }
 
 }  // namespace lf::components

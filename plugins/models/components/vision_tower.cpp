@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "components/unit_steps.h"
 #include "nn/embedding.h"
 
 namespace lf::components {
@@ -182,14 +183,12 @@ nn::Tensors VisionStage::run(uint32_t unit, const VisionBatch& batch, const nn::
 
 std::vector<nn::Step> VisionStage::steps(std::shared_ptr<const VisionBatch> batch,
                                          const std::vector<nn::Recompute>& recompute) const {
-  std::vector<nn::Step> steps;
-  for (uint32_t unit = 0; unit < units_.size(); ++unit) {
+  const auto gives = [this](uint32_t unit) {
     const int64_t number = first_unit_ + unit;
-    const bool gives = number == config_.depth + 1 || config_.deepstack_of(number - 1) >= 0;
-    steps.push_back({unit, recompute[unit], units_[unit].trains, 0, gives ? size_t{1} : size_t{0},
-                     [this, unit, batch](const nn::Tensors& in) { return run(unit, *batch, in); }});
-  }
-  return steps;
+    return number == config_.depth + 1 || config_.deepstack_of(number - 1) >= 0;
+  };
+  return unit_steps(units_, recompute, gives,
+                    [this, batch](uint32_t unit, const nn::Tensors& in) { return run(unit, *batch, in); });
 }
 
 }  // namespace lf::components

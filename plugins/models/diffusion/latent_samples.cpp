@@ -268,7 +268,8 @@ PackedSample LatentSamples::make(const lf_sample& given, bool values) const {
       refuse(fmt::format("latents: {} frames; the model makes pictures", grid.frames));
     check_behind(file, grid, channels_behind(config_), patch);
 
-    const family::Draws draws(seed_, given.id, LF_HAS(&given, epoch) ? given.epoch : 0);
+    const lf_sample* of_host = &given;  // which may not know the epoch
+    const family::Draws draws(seed_, given.id, LF_HAS(of_host, epoch) ? given.epoch : 0);
     const Chances chances = chances_of(draws, options_, schedule_);
     const int64_t rows = rows_of(grid, patch), frames = grid.frames / patch[0];
     const bool first_frame = chances.first_frame && frames > 1;

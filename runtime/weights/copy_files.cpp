@@ -31,8 +31,14 @@ constexpr std::array<std::string_view, 16> kTokenizerFiles = {"tokenizer.json",
                                                               "video_preprocessor_config.json",
                                                               "generation_config.json"};
 
+// What lerobot's policies keep of their data, beside the model: "policy_preprocessor_step_5_normalizer_processor".
+constexpr std::array<std::string_view, 2> kProcessorStates = {"policy_preprocessor_step_",
+                                                              "policy_postprocessor_step_"};
+
 bool is_weights(const fs::path& file) {
   const std::string name = file.filename();
+  for (const std::string_view state : kProcessorStates)
+    if (name.starts_with(state)) return false;
   for (const std::string_view format : kWeightFormats) {
     if (name.ends_with(format)) return true;
     if (name.ends_with(std::string(format) + ".index.json")) return true;

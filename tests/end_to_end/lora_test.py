@@ -81,7 +81,7 @@ class Case(unittest.TestCase):
 class Reference(Case):
     def test_outputs_losses_adapter_gradients_and_trajectories_equal_those_of_peft(self):
         families = {"qwen2_5_vl": "qwen_vl", "qwen3_vl": "qwen_vl", "internvl3": "internvl", "deepseek_v3": "deepseek",
-                    "flux": "diffusion", "wan": "diffusion"}
+                    "flux": "diffusion", "wan": "diffusion", "pi05": "pi05"}
         for name, family in families.items():
             with self.subTest(name):
                 case = self.folder / name

@@ -19,7 +19,7 @@ enum : int64_t { kScale = 0, kShift, kGate, kVectors };
 
 // Weights of modulations start at 0: every layer then begins as the identity.
 void add_modulation(ParameterTable& table, const std::string& norm, uint32_t unit, int64_t width) {
-  table.push_back(whole(norm + ".dense.weight", unit, {kVectors * width, width}, Init::kZeros));
+  table.push_back(linear_map(whole(norm + ".dense.weight", unit, {kVectors * width, width}, Init::kZeros)));
   table.back().decays = true;
   table.push_back(whole(norm + ".dense.bias", unit, {kVectors * width}, Init::kZeros));
 }

@@ -27,12 +27,20 @@ nn::Norm take_norm(Binding& binding, double eps) {
   return norm;
 }
 
-// The maps to keys and values alone.
+// The maps to keys and values alone; of adapters those that add to them. The queries' get no gradient.
 nn::Linear keys_and_values(const nn::Linear& qkv, const nn::AttentionShape& shape) {
-  const auto rows = [&](const at::Tensor& t) {
-    return t.defined() ? t.narrow(0, shape.query_width(), t.size(0) - shape.query_width()) : t;
-  };
-  return {{rows(qkv.weight.value), rows(qkv.weight.gradient)}, {}};
+  const int64_t first = shape.query_width();
+  const auto rows = [&](const at::Tensor& t) { return t.defined() ? t.narrow(0, first, t.size(0) - first) : t; };
+  nn::Linear part{{rows(qkv.weight.value), rows(qkv.weight.gradient)}, {}};
+  if (!qkv.adapted()) return part;
+  auto adapters = std::make_shared<nn::Adapters>();
+  adapters->draws = qkv.weight.adapters->draws;
+  for (nn::Adapter adapter : qkv.weight.adapters->each) {
+    adapter.first_column -= first;
+    if (adapter.first_column >= 0) adapters->each.push_back(std::move(adapter));
+  }
+  if (!adapters->each.empty()) part.weight.adapters = std::move(adapters);
+  return part;
 }
 
 }  // namespace
@@ -53,6 +61,8 @@ ParameterTable parameter_table(const PrefixDecoderConfig& c) {
     table.push_back(gemma_down(shape, block, unit));
     if (layer + 1 < c.layers) continue;
     table.push_back(norm_spec(c.prefix + "norm.weight", unit, c.width));
+    if (!c.spare_head.empty())
+      table.push_back(whole(c.spare_head, unit, {c.vocabulary, c.width}, Init::kNormal, c.deviation));
     for (size_t i = used; i < table.size(); ++i) table[i].dead = true;
   }
   return table;
@@ -104,6 +114,7 @@ void PrefixStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
     u.mlp.up = binding.take_linear(false);
     u.mlp.down = binding.take_linear(false);
     if (number == c.layers) binding.take();  // the final norm
+    if (number == c.layers && !c.spare_head.empty()) binding.take();
   }
   binding.done();
 }

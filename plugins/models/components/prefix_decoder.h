@@ -24,6 +24,7 @@ struct PrefixDecoderConfig {
   double norm_eps = 1e-6, deviation = 0.02, rope_theta = 10000;
   std::string prefix;      // "model.language_model."
   std::string table_name;  // "lm_head.weight": the tied table under the one name that files have
+  std::string spare_head;  // "lm_head.weight" of files where it is a tensor apart, which nothing uses; "": none
 
   int64_t n_units() const { return layers + 1; }
   int64_t memory_columns() const { return 2 * kv_heads * head_size; }

@@ -19,7 +19,8 @@ void add_qkv(ParameterTable& table, const SiglipConfig& c, const std::string& at
     weights.push_back({fmt::format("{}{}_proj.weight", attention, which), {c.width, c.width}});
     biases.push_back({fmt::format("{}{}_proj.bias", attention, which), {c.width}});
   }
-  table.push_back(joined(attention + "qkv_proj.weight", unit, std::move(weights), Init::kNormal, c.deviation));
+  table.push_back(
+      linear_map(joined(attention + "qkv_proj.weight", unit, std::move(weights), Init::kNormal, c.deviation)));
   table.push_back(joined(attention + "qkv_proj.bias", unit, std::move(biases), Init::kZeros));
 }
 

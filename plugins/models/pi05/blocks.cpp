@@ -135,6 +135,7 @@ Pi05 compose(const Pi05Config& c, const Naming& naming) {
   language.intermediate = c.vlm.inner;
   language.prefix = paligemma + "model.language_model.";
   language.table_name = paligemma + naming.table;
+  if (naming.spare_head) language.spare_head = paligemma + "lm_head.weight";
 
   components::ActionExpertConfig& action = model.action;
   action.width = c.expert.width;
@@ -159,7 +160,7 @@ Pi05 compose(const Pi05Config& c, const Naming& naming) {
   return model;
 }
 
-family::ModelSpec model_spec(const Pi05& model) {
+family::ModelSpec model_spec(const Pi05& model, const Pi05Config& config) {
   const components::PrefixDecoderConfig& language = model.language;
   const components::ActionExpertConfig& action = model.action;
   const auto names = [](auto& list) { return std::vector<std::string>(std::begin(list), std::end(list)); };
@@ -184,12 +185,21 @@ family::ModelSpec model_spec(const Pi05& model) {
   action_part.features = names(kActionFeatures);
   action_part.boundary = {{"hidden", action.width}, {"conditioning", action.width, LF_ROWS_SAMPLE}};
 
+  // lerobot freezes the tower without its projector, or all of PaliGemma.
+  for (components::ParameterSpec& parameter : vision_part.parameters)
+    parameter.dead = parameter.dead || config.prefix_frozen ||
+                     (config.tower_frozen && parameter.name.starts_with(model.vision.tower));
+  for (components::ParameterSpec& parameter : language_part.parameters)
+    parameter.dead = parameter.dead || config.prefix_frozen;
+
   spec.edges.push_back(
       {"visual", kVision, kLanguage, static_cast<uint32_t>(model.vision.depth + 1), 0, language.width});
   for (int64_t layer = 0; layer < language.layers; ++layer) {
     const auto unit = static_cast<uint32_t>(layer + 1);
     spec.edges.push_back({fmt::format("memory.{}", layer), kLanguage, kAction, unit, unit, language.memory_columns()});
   }
+  // Where lerobot's PI05Policy has the model.
+  if (action.outer.empty()) spec.class_prefixes.push_back({"", "model."});
   for (const char* name : kOutputs) spec.outputs.push_back({name, action.columns, LF_ROWS_TOKEN, LF_DTYPE_F32});
   return spec;
 }

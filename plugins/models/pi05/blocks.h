@@ -19,7 +19,7 @@ struct Pi05 {
 };
 
 Pi05 compose(const Pi05Config& config, const Naming& naming);
-family::ModelSpec model_spec(const Pi05& model);
+family::ModelSpec model_spec(const Pi05& model, const Pi05Config& config);
 std::unique_ptr<family::Blocks> make_blocks(const Pi05& model, const family::BlocksRequest& request);
 
 }  // namespace lf::pi05

@@ -1,8 +1,11 @@
 #include "pi05/config.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -78,15 +81,28 @@ void read_image_size(JsonFields& fields, Sizes& sizes, Pi05Config& c) {
     fields.refuse("image_resolution", fmt::format("a multiple of the patch size, {}", c.patch));
 }
 
-// "input_features" and "output_features": which cameras there are, and how long an action is.
-void read_features(JsonFields& fields, Pi05Config& c) {
-  if (const json* inputs = fields.object("input_features")) {
-    int64_t views = 0;
-    for (const auto& [name, feature] : inputs->items())
-      if (feature.is_object() && feature.value("type", json()) == "VISUAL") ++views;
-    c.views = views > 0 ? views : c.views;
+// lerobot adds such ones for cameras that never see anything.
+std::string empty_camera(int64_t number) { return fmt::format("observation.images.empty_camera_{}", number); }
+
+// "input_features" and "output_features": which cameras there are, in the text's order, and how long an action is.
+void read_features(JsonFields& fields, std::string_view text, Pi05Config& c) {
+  std::vector<std::string> views;
+  if (fields.object("input_features") != nullptr) {
+    const auto ordered = nlohmann::ordered_json::parse(text, nullptr, false);
+    for (const auto& [name, feature] : ordered.at("input_features").items())
+      if (feature.is_object() && feature.value("type", "") == "VISUAL") views.push_back(name);
   }
-  c.views += fields.within("empty_cameras", 0, 64, 0);
+  const int64_t empty = fields.within("empty_cameras", 0, 64, 0);
+  const auto named = std::count_if(views.begin(), views.end(), [](const std::string& name) {
+    return name.starts_with("observation.images.empty_camera_");
+  });
+  std::copy_if(views.begin(), views.end(), std::back_inserter(c.ways.views), [&](const std::string& name) {
+    for (int64_t i = 0; i < empty; ++i)
+      if (name == empty_camera(i)) return false;
+    return true;
+  });
+  if (!views.empty()) c.views = static_cast<int64_t>(views.size());
+  c.views += std::max<int64_t>(empty - named, 0);
   const json* outputs = fields.object("output_features");
   if (outputs == nullptr || !outputs->contains("action")) return;
   JsonFields action(outputs->at("action"), "config.json: output_features.action");
@@ -110,11 +126,44 @@ void read_time(JsonFields& fields, Pi05Config& c) {
     fields.refuse("time_sampling_offset", "at least 0 and, with time_sampling_scale, at most 1: times from 0 to 1");
 }
 
+std::optional<std::vector<std::string>> read_names(JsonFields& fields, const json& root, const char* name) {
+  fields.ignore({name});
+  if (!fields.has(name)) return std::nullopt;
+  const json& list = root.at(name);
+  if (!list.is_array() || !std::all_of(list.begin(), list.end(), [](const json& one) { return one.is_string(); }))
+    fields.refuse(name, "a list of names");
+  return list.get<std::vector<std::string>>();
+}
+
+// How states, actions and pictures are prepared. A kind of feature that the mapping leaves out stays as it is (lerobot
+// 0.6.1, normalize_processor.py).
+void read_ways(JsonFields& fields, const json& root, robot::ModelWays& ways) {
+  if (const json* mapping = fields.object("normalization_mapping")) {
+    ways.state_normalization = ways.action_normalization = robot::Normalization::kNone;
+    for (const auto& [kind, value] : mapping->items()) {
+      const auto mode = value.is_string() ? robot::of_lerobot(value.get<std::string>()) : std::nullopt;
+      const auto refuse = [&](const std::string& expected) {
+        throw sdk::Failure(LF_E_INVALID, fmt::format("config.json.normalization_mapping.{}: expected {}, got {}", kind,
+                                                     expected, value.dump()));
+      };
+      if (!mode) refuse("IDENTITY, MEAN_STD, MIN_MAX, QUANTILES or QUANTILE10");
+      if (kind == "STATE")
+        ways.state_normalization = *mode;
+      else if (kind == "ACTION")
+        ways.action_normalization = *mode;
+      else if (*mode != robot::Normalization::kNone)
+        refuse("IDENTITY (others are not built into pi05)");
+    }
+  }
+  if (fields.has("use_relative_actions")) ways.relative_actions = fields.flag("use_relative_actions", false);
+  ways.relative_exclude = read_names(fields, root, "relative_exclude_joints");
+  ways.action_names = read_names(fields, root, "action_feature_names").value_or(std::vector<std::string>());
+}
+
 // What belongs to inference, to lerobot's trainer or to its data: nothing of it changes the model.
 void ignore_bookkeeping(JsonFields& fields) {
   fields.ignore({"device",
                  "use_amp",
-                 "use_peft",
                  "push_to_hub",
                  "repo_id",
                  "private",
@@ -126,10 +175,6 @@ void ignore_bookkeeping(JsonFields& fields) {
                  "num_inference_steps",
                  "rtc_config",
                  "max_state_dim",
-                 "normalization_mapping",
-                 "use_relative_actions",
-                 "relative_exclude_joints",
-                 "action_feature_names",
                  "gradient_checkpointing",
                  "compile_model",
                  "compile_mode",
@@ -141,7 +186,6 @@ void ignore_bookkeeping(JsonFields& fields) {
                  "scheduler_warmup_steps",
                  "scheduler_decay_steps",
                  "scheduler_decay_lr",
-                 "peft_config",
                  "dtype"});
 }
 
@@ -194,13 +238,18 @@ Pi05Config parse_config(std::string_view config_json) {
   sizes.read(fields, "chunk_size", "chunk", c.horizon, 1 << 16);
   sizes.read(fields, "max_action_dim", "adim", c.action_columns, 1 << 16);
   c.action_dim = c.action_columns;
-  read_features(fields, c);
+  read_features(fields, config_json, c);
+  read_ways(fields, root, c.ways);
   sizes.read(fields, "action_dim", "real", c.action_dim, c.action_columns);
   c.max_prompt_tokens = fields.positive("tokenizer_max_length", c.max_prompt_tokens, 1 << 20);
   read_time(fields, c);
-  for (const char* name : {"freeze_vision_encoder", "train_expert_only"})
-    if (fields.flag(name, false))
-      c.remarks.push_back(fmt::format("config.json.{}: what is trained is the job's to say, by model.freeze", name));
+  c.prefix_frozen = fields.flag("train_expert_only", false);
+  c.tower_frozen = fields.flag("freeze_vision_encoder", false) || c.prefix_frozen;
+  if (c.prefix_frozen)
+    c.remarks.push_back("config.json.train_expert_only: tower and prefix are frozen");
+  else if (c.tower_frozen)
+    c.remarks.push_back("config.json.freeze_vision_encoder: the tower is frozen");
+  fields.only("use_peft", {false}, "the folder of adapters beside a model; open the model, with lora.path for these");
   refuse_unread(sizes.list);
   ignore_bookkeeping(fields);
   judge_unknown(fields, root, c);
@@ -238,7 +287,10 @@ Naming naming_of(const std::string& folder) {
   const auto has = [&](const std::string& name) { return names.contains(naming.outer + name); };
   if (has(model + "model.vision_tower.post_layernorm.weight")) naming.tower = "vision_tower.";
   const std::string embedding = "model.language_model.embed_tokens.weight";
-  if (!has(model + naming.table) && has(model + embedding)) naming.table = embedding;
+  if (has(model + embedding)) {
+    naming.spare_head = has(model + naming.table);
+    naming.table = embedding;
+  }
   naming.expert_head = has("paligemma_with_expert.gemma_expert.lm_head.weight");
   return naming;
 }

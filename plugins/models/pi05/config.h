@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pi05/data/robot_options.h"
+
 namespace lf::pi05 {
 
 // One of the two decoders; they have the same depth and heads.
@@ -30,6 +32,10 @@ struct Pi05Config {
   double min_period = 4e-3, max_period = 4;
   double time_alpha = 1.5, time_beta = 1, time_scale = 0.999, time_offset = 0.001;
 
+  robot::ModelWays ways;  // what the file says of how data is prepared
+  // What lerobot freezes; such parameters get no gradient whatever the job says.
+  bool tower_frozen = false, prefix_frozen = false;
+
   // What the file says and has no effect here; the caller says so once.
   std::vector<std::string> remarks;
 
@@ -39,16 +45,17 @@ struct Pi05Config {
 
 // Fields left out have lerobot 0.6.1's values (policies/pi05/{configuration,modeling}_pi05.py). Throws
 // sdk::Failure(LF_E_INVALID), naming the field, for what is wrong, for what would change the maths in a way that is not
-// built, and for fields that nobody knows and that are set to something.
+// built, and for fields that nobody knows and that are set to something. Cameras count in the text's order.
 Pi05Config parse_config(std::string_view config_json);
 
 // How a checkpoint calls its tensors. lerobot writes "model." before every name (openpi's conversion does not), and
 // transformers has had the tower with and without "vision_model."; the table of tokens, tied to the head, goes by
-// either name.
+// either name. What lerobot 0.6.1 itself saves has both: its class unties them, and the head is no longer used.
 struct Naming {
   std::string outer;                                 // "" or "model."
   std::string tower = "vision_tower.vision_model.";  // or "vision_tower."
   std::string table = "lm_head.weight";              // or "model.language_model.embed_tokens.weight"
+  bool spare_head = false;                           // "lm_head.weight" is in the file beside the latter
   bool expert_head = true;                           // gemma_expert.lm_head, which nothing uses, is in the file
 };
 

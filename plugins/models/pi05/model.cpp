@@ -1,9 +1,14 @@
 #include "pi05/model.h"
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "family/job_request.h"
@@ -20,12 +25,15 @@ namespace {
 
 using nlohmann::json;
 
+// Beside the model, with the statistics by which lerobot prepares what a policy gets.
+constexpr const char* kLerobotsProcessor = "policy_preprocessor.json";
+
 class Pi05Model final : public family::Model {
  public:
   Pi05Model(Pi05Config config, const Naming& naming, std::unique_ptr<RecordedFrames> frames)
       : config_(std::move(config)),
         parts_(compose(config_, naming)),
-        spec_(model_spec(parts_)),
+        spec_(model_spec(parts_, config_)),
         frames_(std::move(frames)) {}
 
   const family::ModelSpec& spec() const override { return spec_; }
@@ -72,17 +80,38 @@ json data_options(const json& request) {
   return named == request.at("config") ? json::object() : options;
 }
 
+// The config as its file has it: the order of cameras counts, which the request does not keep.
+std::string config_text(const json& request) {
+  const json& config = request.at("config");
+  const std::string folder = family::text_at(request, "path");
+  const json options = request.value("options", json::object());
+  const std::string path = !folder.empty()       ? folder + "/config.json"
+                           : options.is_object() ? family::text_at(options, "config")
+                                                 : std::string();
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return json::parse(text, nullptr, false) == config ? text : config.dump();
+}
+
 }  // namespace
 
 std::unique_ptr<family::Model> create(const lf_host* host, const json& request) {
-  Pi05Config config = parse_config(request.at("config").dump());
+  Pi05Config config = parse_config(config_text(request));
   for (const std::string& remark : config.remarks) host->log(host, LF_LOG_WARNING, sdk::str(remark));
   const json path = request.value("path", json());
   const Naming naming = path.is_string() ? naming_of(path.get<std::string>()) : Naming{};
   const family::JobRequest job = family::read_request(request);
   auto frames = std::make_unique<RecordedFrames>(host, config, data_options(request), job.tokenizer.string(),
                                                  request.value("seed", uint64_t{0}));
-  if (job.has_samples) frames->open_tokenizer();
+  if (job.has_samples) {
+    frames->open_tokenizer();
+    if (std::error_code error; path.is_string() && std::filesystem::exists(job.model / kLerobotsProcessor, error))
+      host->log(
+          host, LF_LOG_WARNING,
+          sdk::str(fmt::format("{}: its statistics are those of the source's own data, and it is copied as it is; "
+                               "let lerobot write it anew for other data",
+                               (job.model / kLerobotsProcessor).string())));
+  }
   return std::make_unique<Pi05Model>(std::move(config), naming, std::move(frames));
 }
 

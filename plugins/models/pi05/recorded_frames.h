@@ -12,10 +12,12 @@
 
 namespace lf::pi05 {
 
-// As data/robot_samples.h, whose errors are these. Noise and time are a pure function of the seed and the sample's id.
+// As data/robot_samples.h, whose errors are these. Noise, time and what augmentation does to pictures are a pure
+// function of the seed, the sample's id and its epoch.
 class RecordedFrames {
  public:
-  // options: [model.options]. Throws sdk::Failure(LF_E_INVALID), naming the option, for one that nobody knows too.
+  // options: [model.options], over what the config says of data. Throws sdk::Failure(LF_E_INVALID), naming the option,
+  // for one that nobody knows too.
   RecordedFrames(const lf_host* host, const Pi05Config& config, const nlohmann::json& options, std::string tokenizer,
                  uint64_t seed);
 
@@ -26,6 +28,7 @@ class RecordedFrames {
  private:
   const Pi05Config config_;
   const uint64_t seed_;
+  const robot::RobotOptions options_;
   const robot::RobotSamples frames_;
 };
 

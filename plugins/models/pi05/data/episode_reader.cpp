@@ -21,6 +21,35 @@ constexpr double kMostOff = 0.1;
 [[noreturn]] void refuse_frame(const std::string& reason) { throw sdk::Failure(LF_E_DATA, reason); }
 [[noreturn]] void refuse_job(const std::string& reason) { throw sdk::Failure(LF_E_INVALID, reason); }
 
+void warn(const lf_host* host, const std::string& text) {
+  if (host != nullptr && host->log != nullptr) host->log(host, LF_LOG_WARNING, sdk::str(text));
+}
+
+// Cameras that the model's config names, in its order; "" for those that the directory does not have.
+std::vector<std::string> named_views(const std::vector<std::string>& views, const std::vector<std::string>& there,
+                                     const lf_host* host, const std::string& root) {
+  std::vector<std::string> keys, absent, unused;
+  const auto has = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  for (const std::string& view : views) {
+    keys.push_back(has(there, view) ? view : "");
+    if (keys.back().empty()) absent.push_back(view);
+  }
+  for (const std::string& camera : there)
+    if (!has(views, camera)) unused.push_back(camera);
+  if (absent.size() == views.size() && !there.empty())
+    refuse_job(
+        fmt::format("{}: cameras {}; config.json.input_features calls the model's {}: say by model.options.cameras "
+                    "which is which, in the latter order",
+                    root, fmt::join(there, ", "), fmt::join(views, ", ")));
+  if (!absent.empty()) warn(host, fmt::format("{}: no {}: absent views of the model", root, fmt::join(absent, ", ")));
+  if (!unused.empty())
+    warn(host, fmt::format("{}: {}: not among the model's cameras (config.json.input_features), so not used", root,
+                           fmt::join(unused, ", ")));
+  return keys;
+}
+
 }  // namespace
 
 struct EpisodeReader::LoadedFile {
@@ -30,16 +59,20 @@ struct EpisodeReader::LoadedFile {
 
 EpisodeReader::EpisodeReader(const lf_host* host, const family::MediaAccess& media, std::string root,
                              const RobotShape& shape, const RobotOptions& options)
-    : media_(media), directory_(std::move(root)), shape_(shape), relative_(options.relative_actions) {
+    : media_(media),
+      directory_(std::move(root)),
+      shape_(shape),
+      resize_(options.resize),
+      relative_(options.relative_actions) {
   for (const auto& [number, first] : directory_.data_files()) files_.emplace(number, std::make_unique<LoadedFile>());
-  choose_columns(options);
-  choose_cameras(options);
+  choose_columns(host, options);
+  choose_cameras(host, options);
   choose_normalizers(host, options);
 }
 
 EpisodeReader::~EpisodeReader() = default;
 
-void EpisodeReader::choose_columns(const RobotOptions& options) {
+void EpisodeReader::choose_columns(const lf_host* host, const RobotOptions& options) {
   const std::string place = directory_.features_place();
   const auto vector = [&](const std::string& name, const char* option) -> const Feature& {
     const Feature* found = directory_.find(name);
@@ -59,14 +92,26 @@ void EpisodeReader::choose_columns(const RobotOptions& options) {
   const Feature& state = vector(options.state_key, "state, or state_in_prompt = false");
   columns_.state = state.name;
   columns_.state_width = vector_width(state, place);
-  if (relative_) relative_places_ = relative_places(action, state, options.relative_exclude, place);
+  if (!relative_) return;
+  if (!options.action_names.empty() && options.action_names != action.names)
+    refuse_job(fmt::format("{}.{}: names {}; config.json.action_feature_names has {}: relative actions go by name",
+                           place, action.name, fmt::join(action.names, ", "), fmt::join(options.action_names, ", ")));
+  relative_places_ = relative_places(action, state, options.relative_exclude, place);
+  for (size_t i = 0; i < relative_places_.size(); ++i)
+    if (const int64_t from = relative_places_[i]; from >= 0 && from != static_cast<int64_t>(i)) {
+      warn(host,
+           fmt::format("{}: \"{}\" is number {} of actions and {} of states. It is matched by name here; lerobot, "
+                       "which matches by place, would turn such actions back wrongly",
+                       place, action.names[i], i, from));
+      break;
+    }
 }
 
-void EpisodeReader::choose_cameras(const RobotOptions& options) {
+void EpisodeReader::choose_cameras(const lf_host* host, const RobotOptions& options) {
   std::vector<std::string> keys = options.cameras, all;
   for (const Feature& feature : directory_.features())
     if (feature.is_camera()) all.push_back(feature.name);
-  if (keys.empty()) keys = all;
+  if (keys.empty()) keys = options.views.empty() ? all : named_views(options.views, all, host, directory_.root());
   if (static_cast<int64_t>(keys.size()) > shape_.views)
     refuse_job(fmt::format("{}: cameras {}; the model has {} views: name those to use in model.options.cameras",
                            directory_.features_place(), fmt::join(keys, ", "), shape_.views));
@@ -92,33 +137,35 @@ void EpisodeReader::choose_cameras(const RobotOptions& options) {
 }
 
 void EpisodeReader::choose_normalizers(const lf_host* host, const RobotOptions& options) {
-  if (options.normalization == Normalization::kNone) return;
+  const Normalization of_state = options.state_in_prompt ? options.state_normalization : Normalization::kNone,
+                      of_action = options.action_normalization;
+  if (of_state == Normalization::kNone && of_action == Normalization::kNone) return;
   const std::string path = options.statistics.empty() ? directory_.root() + "/meta/stats.json" : options.statistics;
-  const auto warn = [&](const std::string& feature, const Normalizer& made) {
-    if (made.floored().empty() || host == nullptr || host->log == nullptr) return;
-    host->log(host, LF_LOG_WARNING,
-              sdk::str(fmt::format("{}: {}: numbers {} hardly ever change; their range is floored "
-                                   "(model.options.normalization_floor)",
-                                   path, feature, fmt::join(made.floored(), ", "))));
+  const auto tell = [&](const std::string& feature, const Normalizer& made) {
+    if (!made.floored().empty())
+      warn(host, fmt::format("{}: {}: numbers {} hardly ever change; their range is floored "
+                             "(model.options.normalization_floor)",
+                             path, feature, fmt::join(made.floored(), ", ")));
   };
-  const bool own_statistics = relative_ && options.statistics.empty();
+  const bool own_statistics = relative_ && options.statistics.empty() && of_action != Normalization::kNone;
   nlohmann::json stats;
-  if (options.state_in_prompt || !own_statistics)
+  if (of_state != Normalization::kNone || !own_statistics)
     stats = read_json_file(path, "statistics, as lerobot writes them; or set model.options.normalization = \"none\"");
-  if (options.state_in_prompt) {
-    state_normalizer_ =
-        Normalizer(read_statistics(stats, columns_.state, columns_.state_width, options.normalization, path),
-                   options.normalization, options.normalization_floor);
-    warn(columns_.state, state_normalizer_);
+  const auto normalizer = [&](const std::string& feature, int64_t width, Normalization kind) {
+    return Normalizer(read_statistics(stats, feature, width, kind, path), kind, options.normalization_floor);
+  };
+  if (of_state != Normalization::kNone) {
+    state_normalizer_ = normalizer(columns_.state, columns_.state_width, of_state);
+    tell(columns_.state, state_normalizer_);
   }
-  action_normalizer_ = Normalizer(
-      own_statistics ? statistics_of_relative_actions()
-                     : read_statistics(stats, columns_.action, columns_.action_width, options.normalization, path),
-      options.normalization, options.normalization_floor);
-  warn(columns_.action, action_normalizer_);
+  if (of_action == Normalization::kNone) return;
+  action_normalizer_ = own_statistics ? Normalizer(statistics_of_relative_actions(shares_of(of_action)), of_action,
+                                                   options.normalization_floor)
+                                      : normalizer(columns_.action, columns_.action_width, of_action);
+  tell(columns_.action, action_normalizer_);
 }
 
-Statistics EpisodeReader::statistics_of_relative_actions() const {
+Statistics EpisodeReader::statistics_of_relative_actions(Shares shares) const {
   std::vector<EpisodeValues> episodes;
   for (const Episode& episode : directory_.episodes()) {
     const FrameFile& from = file(episode.data);
@@ -126,7 +173,7 @@ Statistics EpisodeReader::statistics_of_relative_actions() const {
     if (frames > 0) episodes.push_back({from.actions(episode.begin, frames), from.states(episode.begin, frames)});
   }
   if (episodes.empty()) refuse_job(directory_.root() + ": no frames to compute statistics of relative actions from");
-  const Statistics out = relative_statistics(episodes, relative_places_, columns_.state_width, shape_.horizon);
+  const Statistics out = relative_statistics(episodes, relative_places_, columns_.state_width, shape_.horizon, shares);
   for (size_t i = 0; i < out.deviation.size(); ++i)
     if (!std::isfinite(out.deviation[i]))
       refuse_job(
@@ -241,6 +288,12 @@ int64_t EpisodeReader::present_views(const Moment& moment) const {
   return n;
 }
 
+std::vector<std::string> EpisodeReader::cameras() const {
+  std::vector<std::string> out;
+  for (const Camera& camera : cameras_) out.push_back(camera.key);
+  return out;
+}
+
 std::vector<std::vector<uint8_t>> EpisodeReader::views(const Moment& moment) const {
   std::vector<std::vector<uint8_t>> out(cameras_.size());
   for (size_t view = 0; view < cameras_.size(); ++view) {
@@ -255,7 +308,7 @@ std::vector<std::vector<uint8_t>> EpisodeReader::views(const Moment& moment) con
       decode_embedded(media_, moment.file->picture(camera.key, moment.frame), camera.size,
                       fmt::format("{}: {} of frame {}", moment.file->path(), camera.key, moment.frame), pixels);
     }
-    out[view] = resize_with_pad(pixels.data(), camera.size, shape_.image_size);
+    out[view] = resize_with_pad(pixels.data(), camera.size, shape_.image_size, resize_);
   }
   return out;
 }

@@ -20,7 +20,7 @@ namespace lf::robot {
 // read at once, for their statistics. Errors: see RobotSamples, without the sample's place.
 class EpisodeReader {
  public:
-  // Checks that the directory fits the job. `host` and `media` outlive it; what is floored is logged there.
+  // Checks that the directory fits the job. `host` and `media` outlive it; what a user should know is logged there.
   EpisodeReader(const lf_host* host, const family::MediaAccess& media, std::string root, const RobotShape& shape,
                 const RobotOptions& options);
   ~EpisodeReader();
@@ -43,6 +43,8 @@ class EpisodeReader {
   // How many cameras see something. Looks into the videos' headers: each must reach to the frame.
   int64_t present_views(const Moment& moment) const;
   std::vector<std::vector<uint8_t>> views(const Moment& moment) const;
+  // By view: the camera's feature; "": absent.
+  std::vector<std::string> cameras() const;
 
  private:
   struct Camera {
@@ -53,10 +55,10 @@ class EpisodeReader {
   };
   struct LoadedFile;
 
-  void choose_columns(const RobotOptions& options);
-  void choose_cameras(const RobotOptions& options);
+  void choose_columns(const lf_host* host, const RobotOptions& options);
+  void choose_cameras(const lf_host* host, const RobotOptions& options);
   void choose_normalizers(const lf_host* host, const RobotOptions& options);
-  Statistics statistics_of_relative_actions() const;
+  Statistics statistics_of_relative_actions(Shares shares) const;
   const FrameFile& file(FileNumber number) const;
   void check_finite(const Moment& moment) const;
   // The number of the frame within its video; throws LF_E_DATA where the video does not have it.
@@ -66,6 +68,7 @@ class EpisodeReader {
   const family::MediaAccess& media_;
   const Directory directory_;
   const RobotShape shape_;
+  const Resize resize_;
   FrameColumns columns_;
   std::vector<Camera> cameras_;  // by view; key "": absent
   bool relative_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,11 +16,24 @@ using nlohmann::json;
 
 constexpr double kLeastRange = 1e-6, kLeastShare = 1e-4;
 
+bool is_range(Normalization kind) { return kind != Normalization::kMeanDeviation && kind != Normalization::kNone; }
+
+// What stats.json calls low and high.
+std::pair<const char*, const char*> range_names(Normalization kind) {
+  if (kind == Normalization::kRange) return {"min", "max"};
+  return kind == Normalization::kInnerQuantiles ? std::pair{"q10", "q90"} : std::pair{"q01", "q99"};
+}
+
 [[noreturn]] void refuse_statistics(const std::string& path, const std::string& reason) {
   throw sdk::Failure(LF_E_INVALID, path + ": " + reason);
 }
 
 }  // namespace
+
+Shares shares_of(Normalization kind) {
+  if (kind == Normalization::kQuantiles) return {0.01, 0.99};
+  return kind == Normalization::kInnerQuantiles ? Shares{0.1, 0.9} : Shares{};
+}
 
 Statistics read_statistics(const json& stats, const std::string& feature, int64_t width, Normalization kind,
                            const std::string& path) {
@@ -46,13 +60,14 @@ Statistics read_statistics(const json& stats, const std::string& feature, int64_
     return values;
   };
   out.deviation = read("std");
-  if (kind == Normalization::kQuantiles) {
-    out.q01 = read("q01");
-    out.q99 = read("q99");
-    for (size_t i = 0; i < out.q01.size(); ++i)
-      if (out.q99[i] < out.q01[i])
-        refuse_statistics(path,
-                          fmt::format("{}: number {} has q01 = {} above q99 = {}", feature, i, out.q01[i], out.q99[i]));
+  if (is_range(kind)) {
+    const auto [low, high] = range_names(kind);
+    out.low = read(low);
+    out.high = read(high);
+    for (size_t i = 0; i < out.low.size(); ++i)
+      if (out.high[i] < out.low[i])
+        refuse_statistics(path, fmt::format("{}: number {} has {} = {} above {} = {}", feature, i, low, out.low[i],
+                                            high, out.high[i]));
   } else {
     out.mean = read("mean");
   }
@@ -61,23 +76,23 @@ Statistics read_statistics(const json& stats, const std::string& feature, int64_
 
 Normalizer::Normalizer(const Statistics& statistics, Normalization kind, double floor) {
   if (kind == Normalization::kNone) return;
-  const bool quantiles = kind == Normalization::kQuantiles;
-  zero_ = quantiles ? statistics.q01 : statistics.mean;
+  const bool range = is_range(kind);
+  zero_ = range ? statistics.low : statistics.mean;
   range_ = statistics.deviation;
   for (size_t i = 0; i < zero_.size(); ++i) {
     const double size =
-        quantiles ? std::max(std::abs(statistics.q01[i]), std::abs(statistics.q99[i])) : std::abs(statistics.mean[i]);
+        range ? std::max(std::abs(statistics.low[i]), std::abs(statistics.high[i])) : std::abs(statistics.mean[i]);
     double least = std::max(kLeastRange, kLeastShare * size);
-    if (quantiles) {
-      range_[i] = statistics.q99[i] - statistics.q01[i];
+    if (range) {
+      range_[i] = statistics.high[i] - statistics.low[i];
       least = std::max(least, floor * statistics.deviation[i]);
     }
     if (range_[i] >= static_cast<float>(least)) continue;
     range_[i] = static_cast<float>(least);
     floored_.push_back(static_cast<int64_t>(i));
   }
-  scale_ = quantiles ? 2 : 1;
-  shift_ = quantiles ? 1 : 0;
+  scale_ = range ? 2 : 1;
+  shift_ = range ? 1 : 0;
 }
 
 void Normalizer::apply(std::span<float> values) const {

@@ -14,18 +14,25 @@ namespace lf::robot {
 
 // Of each number of a vector. Empty where not known.
 struct Statistics {
-  std::vector<float> mean, deviation, q01, q99;
+  std::vector<float> mean, deviation;
+  std::vector<float> low, high;  // q01 and q99; or q10 and q90; or the least and the greatest: what becomes -1 and 1
 };
+
+// Which shares of all values lie below low and high: 0.01 and 0.99 for kQuantiles.
+struct Shares {
+  double low = 0, high = 1;
+};
+Shares shares_of(Normalization kind);
 
 // Of one feature of a stats.json, `width` numbers each. `place`: "PATH: action". Throws sdk::Failure(LF_E_INVALID)
 // where those that `kind` and the floor need are missing, of another length or not finite.
 Statistics read_statistics(const nlohmann::json& stats, const std::string& feature, int64_t width, Normalization kind,
                            const std::string& path);
 
-// kQuantiles: 2 (x - q01) / (q99 - q01) - 1; kMeanDeviation: (x - mean) / deviation; in single precision (openpi,
+// kMeanDeviation: (x - mean) / deviation; the others: 2 (x - low) / (high - low) - 1; in single precision (openpi,
 // transforms.Normalize; lerobot 0.6.1, normalize_processor.py).
 //
-// Where nearly all values are equal, q99 - q01 is next to nothing and the few others would become thousands (openpi
+// Where nearly all values are equal, high - low is next to nothing and the few others would become thousands (openpi
 // issue 814). So the range is at least `floor` deviations. True quantiles are further apart wherever values are spread:
 // 2 deviations for two values, 3.4 for uniform ones, 4.7 for normal ones; but lerobot averages those of single
 // episodes, which can be 1 apart for sound data (it is so in tests/fixtures/robot/pusht). A number that never changes

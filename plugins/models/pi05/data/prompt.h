@@ -16,8 +16,8 @@ namespace lf::robot {
 // not clipped to the range but to the outermost bins' numbers: -1 below, 255 above.
 int64_t state_bin(float value);
 
-// "Task: {task}, State: 12 200 ...;\nAction: ", or without a state "{task}\n". Of the task, blanks around it go, and
-// underscores and line ends become blanks.
+// "Task: {task}, State: 12 200 ...;\nAction: ", or without a state "{task}\n". Of the task, white space around it goes
+// (Python's), and underscores and line ends become blanks.
 std::string prompt_text(std::string_view task, std::span<const float> normalized_state);
 std::string prompt_text(std::string_view task);
 

@@ -83,7 +83,7 @@ void make_relative(std::span<float> actions, std::span<const float> state, std::
 }
 
 Statistics relative_statistics(std::span<const EpisodeValues> episodes, std::span<const int64_t> places,
-                               int64_t state_width, int64_t horizon) {
+                               int64_t state_width, int64_t horizon, Shares shares) {
   const auto width = static_cast<int64_t>(places.size());
   std::vector<Chunk> chunks = chunks_of(episodes, width, horizon, true);
   if (chunks.empty()) chunks = chunks_of(episodes, width, horizon, false);
@@ -105,8 +105,8 @@ Statistics relative_statistics(std::span<const EpisodeValues> episodes, std::spa
     for (const float value : values) squares += (value - mean) * (value - mean);
     out.mean.push_back(static_cast<float>(mean));
     out.deviation.push_back(static_cast<float>(std::sqrt(squares / static_cast<double>(values.size()))));
-    out.q01.push_back(quantile(values, 0.01));
-    out.q99.push_back(quantile(values, 0.99));
+    out.low.push_back(quantile(values, shares.low));
+    out.high.push_back(quantile(values, shares.high));
   }
   return out;
 }

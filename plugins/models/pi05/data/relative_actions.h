@@ -28,9 +28,9 @@ struct EpisodeValues {
 
 // What lerobot computes for relative actions (compute_relative_action_stats): over all chunks of `horizon` actions that
 // lie within an episode; where no episode is that long, over what there is of each. Of more than kMostChunks chunks
-// evenly spread ones are taken. Quantiles interpolate between neighbours.
+// evenly spread ones are taken. low and high are the quantiles `shares`, interpolated between neighbours.
 inline constexpr int64_t kMostChunks = 20000;
 Statistics relative_statistics(std::span<const EpisodeValues> episodes, std::span<const int64_t> places,
-                               int64_t state_width, int64_t horizon);
+                               int64_t state_width, int64_t horizon, Shares shares);
 
 }  // namespace lf::robot

@@ -107,6 +107,7 @@ RobotSample RobotSamples::read(const lf_sample& sample) const {
     const EpisodeReader::Moment moment = reader.moment(place.frame);
     RobotSample out;
     out.views = reader.views(moment);
+    out.cameras = reader.cameras();
     out.prompt = state_->prompt(reader, moment);
     out.own_dims = reader.action_width();
     reader.actions(moment, out.actions, out.valid);

@@ -26,6 +26,7 @@ struct RobotSample {
   // By view: u8 [image_size, image_size, 3], RGB, resized without distortion and padded with black (-1 once it is
   // scaled to [-1, 1]); or empty: no such camera.
   std::vector<std::vector<uint8_t>> views;
+  std::vector<std::string> cameras;   // by view: the feature, or ""
   std::vector<text::TokenId> prompt;  // at most options.max_prompt_tokens
   std::vector<float> actions;         // [horizon, action_dim], normalised; 0 in columns that the data set does not have
   std::vector<uint8_t> valid;         // [horizon]: 1, or 0 beyond the episode's end, where the last action is repeated

@@ -96,6 +96,16 @@ TEST(Config, that_is_wrong_or_unknown_is_refused_by_name) {
            {"/time_sampling_beta_beta", 2.0, "config.json.time_sampling_beta_beta"},
            {"/time_sampling_scale", 1.2, "config.json.time_sampling_offset"},
            {"/vision/use_head", true, "config.json: vision.use_head: pi05 does not know this field"},
+           {"/normalization_mapping/STATE", "LOG",
+            "config.json.normalization_mapping.STATE: expected IDENTITY, MEAN_STD"},
+           {"/normalization_mapping/VISUAL", "MEAN_STD",
+            "normalization_mapping.VISUAL: expected IDENTITY (others are not"},
+           {"/use_relative_actions", "yes", "config.json.use_relative_actions"},
+           {"/relative_exclude_joints", "gripper", "config.json.relative_exclude_joints: expected a list of names"},
+           {"/use_peft", true, "config.json.use_peft"},
+           {"/use_delta_joint_actions", true,
+            "config.json.use_delta_joint_actions = true: pi05 does not know this field"},
+           {"/peft_config", json{{"r", 4}}, "config.json.peft_config"},
            {"/attention_sink", 4, "config.json.attention_sink = 4: pi05 does not know this field"},
        }) {
     json config = fixture();
@@ -107,10 +117,57 @@ TEST(Config, that_is_wrong_or_unknown_is_refused_by_name) {
 TEST(Config, remarks_what_has_no_effect) {
   json config = json::parse(kLerobot);
   config["later_switch"] = false;
-  config["train_expert_only"] = true;
   EXPECT_THAT(parse_config(config.dump()).remarks,
-              testing::UnorderedElementsAre("config.json.later_switch is not known to pi05 and has no effect",
-                                            HasSubstr("train_expert_only: what is trained is the job's to say")));
+              testing::ElementsAre("config.json.later_switch is not known to pi05 and has no effect"));
+}
+
+TEST(Config, says_how_states_and_actions_are_prepared) {
+  const Pi05Config plain = parse_config(fixture().dump());
+  EXPECT_FALSE(plain.ways.state_normalization || plain.ways.action_normalization || plain.ways.relative_actions);
+  json config = json::parse(kLerobot);
+  config["normalization_mapping"] = {{"VISUAL", "IDENTITY"}, {"STATE", "MEAN_STD"}, {"ACTION", "QUANTILE10"}};
+  config["use_relative_actions"] = true;
+  config["relative_exclude_joints"] = {"jaw", "lid"};
+  config["action_feature_names"] = {"a", "b"};
+  const robot::ModelWays ways = parse_config(config.dump()).ways;
+  EXPECT_EQ(ways.state_normalization, robot::Normalization::kMeanDeviation);
+  EXPECT_EQ(ways.action_normalization, robot::Normalization::kInnerQuantiles);
+  EXPECT_EQ(ways.relative_actions, true);
+  EXPECT_THAT(ways.relative_exclude.value(), testing::ElementsAre("jaw", "lid"));
+  EXPECT_THAT(ways.action_names, testing::ElementsAre("a", "b"));
+  config["normalization_mapping"] = {{"ACTION", "MIN_MAX"}};  // lerobot leaves what is not mapped as it is
+  EXPECT_EQ(parse_config(config.dump()).ways.state_normalization, robot::Normalization::kNone);
+  EXPECT_EQ(parse_config(config.dump()).ways.action_normalization, robot::Normalization::kRange);
+}
+
+TEST(Config, names_cameras_in_the_files_order_and_counts_empty_ones_once) {
+  std::string text = kLerobot;
+  const std::string top = "observation.images.top", aft = "observation.images.zenith";
+  text.replace(text.find(top), top.size(), aft);
+  Pi05Config c = parse_config(text);
+  EXPECT_THAT(c.ways.views, testing::ElementsAre(aft, "observation.images.wrist"));
+  const std::string none = "\"empty_cameras\": 0", state = "\"observation.state\"";
+  text.replace(text.find(none), none.size(), "\"empty_cameras\": 2");
+  c = parse_config(text);
+  EXPECT_EQ(c.views, 4);
+  text.insert(text.find(state),
+              "\"observation.images.empty_camera_0\": {\"type\": \"VISUAL\", \"shape\": [3, 224, 224]}, ");
+  c = parse_config(text);
+  EXPECT_EQ(c.views, 4);
+  EXPECT_THAT(c.ways.views, testing::ElementsAre(aft, "observation.images.wrist"));
+}
+
+TEST(Config, says_what_lerobot_freezes) {
+  json config = json::parse(kLerobot);
+  config["freeze_vision_encoder"] = true;
+  Pi05Config c = parse_config(config.dump());
+  EXPECT_TRUE(c.tower_frozen);
+  EXPECT_FALSE(c.prefix_frozen);
+  EXPECT_THAT(c.remarks, testing::ElementsAre(HasSubstr("freeze_vision_encoder: the tower is frozen")));
+  config["train_expert_only"] = true;
+  c = parse_config(config.dump());
+  EXPECT_TRUE(c.tower_frozen && c.prefix_frozen);
+  EXPECT_THAT(c.remarks, testing::ElementsAre(HasSubstr("train_expert_only: tower and prefix are frozen")));
 }
 
 class Checkpoint : public testing::Test {
@@ -145,6 +202,9 @@ TEST_F(Checkpoint, decides_what_tensors_are_called) {
   EXPECT_EQ(saved.tower, "vision_tower.");
   EXPECT_EQ(saved.table, "model.language_model.embed_tokens.weight");
   EXPECT_FALSE(saved.expert_head);
+  EXPECT_FALSE(saved.spare_head);
+  const std::string head = "model.paligemma_with_expert.paligemma.lm_head.weight";
+  EXPECT_TRUE(with({"model.action_in_proj.weight", head, model + "language_model.embed_tokens.weight"}).spare_head);
 }
 
 }  // namespace

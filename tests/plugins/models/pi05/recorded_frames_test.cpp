@@ -1,11 +1,17 @@
 #include "pi05/recorded_frames.h"
 
+#include <array>
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../text/small_tokenizer.h"
 #include "data/pusht.h"
 #include "data/refusal.h"
+#include "family/draws.h"
+#include "pi05/data/augmentation.h"
+#include "pi05/flow_time.h"
 
 namespace lf::pi05 {
 namespace {
@@ -48,7 +54,7 @@ TEST_F(RecordedFramesTest, noise_at_a_time_is_mixed_into_the_normalised_actions_
   EXPECT_EQ(got.images, 2);
   EXPECT_EQ(got.tokens, std::vector<int64_t>(frame.prompt.begin(), frame.prompt.end()));
   EXPECT_EQ(got.valid, frame.valid);
-  EXPECT_EQ(got.counted_columns, 2);
+  EXPECT_EQ(got.counted_columns, 4);
   ASSERT_EQ(got.actions.size(), 8u * 4);
   EXPECT_GT(got.time, 0);
   EXPECT_LE(got.time, 1);
@@ -79,6 +85,65 @@ TEST_F(RecordedFramesTest, chance_follows_the_seed_and_the_sample_alone) {
   EXPECT_EQ(one.target, again.target);
   EXPECT_NE(one.target, frames(json::object(), 4).read(sample(5)).target);
   EXPECT_NE(one.time, frames().read(sample(6)).time);
+}
+
+TEST_F(RecordedFramesTest, the_loss_counts_padding_columns_as_openpi_does_or_leaves_them_out_as_lerobot) {
+  const PolicySample all = frames().read(sample(5)), own = frames({{"loss_columns", "own"}}).read(sample(5));
+  EXPECT_EQ(all.counted_columns, config_.action_columns);
+  EXPECT_EQ(own.counted_columns, 2);
+  EXPECT_EQ(own.target, all.target);
+  EXPECT_EQ(own.actions, all.actions);
+  for (size_t i = 0; i < all.actions.size(); ++i) {
+    const bool padding = i % 4 >= 2;  // noise over zeros
+    EXPECT_EQ(padding, std::abs(all.actions[i] - all.time * all.target[i]) < 1e-6f) << i;
+  }
+}
+
+TEST_F(RecordedFramesTest, augmented_pictures_follow_the_seed_the_epoch_and_the_sample_and_move_nothing_else) {
+  const auto augmented = [&](uint64_t seed, uint64_t epoch, int64_t frame) {
+    lf_sample of = sample(frame);
+    of.epoch = epoch;
+    return frames({{"augment", true}}, seed).read(of);
+  };
+  const PolicySample plain = frames().read(sample(5)), one = augmented(3, 0, 5);
+  EXPECT_EQ(one.pixels, augmented(3, 0, 5).pixels);
+  EXPECT_NE(one.pixels, plain.pixels);
+  EXPECT_NE(one.pixels, augmented(4, 0, 5).pixels);
+  EXPECT_NE(one.pixels, augmented(3, 1, 5).pixels);
+  EXPECT_EQ(one.target, plain.target);
+  EXPECT_EQ(one.time, plain.time);
+  EXPECT_EQ(one.tokens, plain.tokens);
+  // Each view by numbers of its own, as pictures of 28 pixels after being resized.
+  const family::Draws draws(3, 5, 0);
+  robot::RobotSample frame =
+      robot::RobotSamples(host_.host.table(), {8, 4, 28, 2}, {}, scratch_.path().string()).read(sample(5));
+  ASSERT_EQ(frame.cameras, (std::vector<std::string>{"observation.images.top", "observation.images.wrist"}));
+  std::vector<float> wanted;
+  for (uint64_t view = 0; view < 2; ++view) {
+    std::array<double, robot::kAugmentationDraws> uniform;
+    for (size_t i = 0; i < uniform.size(); ++i) uniform[i] = draws.uniform(kPictures + view * uniform.size() + i);
+    robot::augment(frame.views[view], 28, robot::augmentation_of(uniform, 28, /*moves=*/view == 0));
+    PolicySample rows;
+    append_image(rows, config_, [&](int64_t channel, int64_t y, int64_t x) {
+      return frame.views[view][static_cast<size_t>((y * 28 + x) * 3 + channel)] / 127.5f - 1;
+    });
+    wanted.insert(wanted.end(), rows.pixels.begin(), rows.pixels.end());
+  }
+  EXPECT_EQ(one.pixels, wanted);
+}
+
+TEST_F(RecordedFramesTest, what_the_config_says_of_data_is_followed) {
+  const PolicySample plain = frames().read(sample(5));
+  config_.ways.action_normalization = robot::Normalization::kMeanDeviation;
+  const PolicySample deviations = frames().read(sample(5));
+  EXPECT_NE(deviations.actions, plain.actions);
+  EXPECT_EQ(deviations.tokens, plain.tokens);  // states by quantiles still
+  config_.ways.action_normalization.reset();
+  EXPECT_EQ(frames({{"relative_actions", true}}).read(sample(5)).actions, [&] {
+    config_.ways.relative_actions = true;
+    return frames().read(sample(5)).actions;
+  }());
+  EXPECT_THAT(test::refusal([&] { frames({{"relative_actions", false}}); }), HasSubstr("(use_relative_actions: true)"));
 }
 
 TEST_F(RecordedFramesTest, the_size_is_that_of_what_is_read) {

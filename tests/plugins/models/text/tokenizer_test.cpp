@@ -87,6 +87,24 @@ TEST(Tokenizer, does_with_each_feature_what_the_tokenizers_library_recorded) {
   }
 }
 
+// tests/fixtures/tokenizer/record_gemma_tokenizer.py
+TEST(Tokenizer, of_gemmas_kind_gives_what_sentencepiece_and_its_conversion_give) {
+  const json fixture = read_json(kFixtures / "gemma_tokenizer.json");
+  const Tokenizer tokenizer = make(fixture["tokenizer"]);
+  size_t of_both = 0;
+  for (const json& one : fixture["cases"]) {
+    const std::string text = one["text"];
+    EXPECT_EQ(tokenizer.encode(text), one["ids"].get<std::vector<TokenId>>()) << one["text"].dump();
+    if (!one.contains("sentencepiece")) continue;
+    ++of_both;
+    EXPECT_EQ(tokenizer.encode(text), one["sentencepiece"].get<std::vector<TokenId>>()) << one["text"].dump();
+  }
+  EXPECT_GE(of_both, 190u);
+  // No blank before a text, and bytes for letters that the vocabulary lacks.
+  EXPECT_NE(tokenizer.encode("push"), tokenizer.encode(" push"));
+  EXPECT_EQ(tokenizer.encode("\u200b").size(), 3u);
+}
+
 TEST(Tokenizer, decoding_gives_back_the_bytes_of_any_text_that_is_not_normalised) {
   json file = small_tokenizer();
   file["pre_tokenizer"]["use_regex"] = true;

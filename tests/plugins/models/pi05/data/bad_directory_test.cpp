@@ -138,6 +138,34 @@ TEST_F(BadDirectoryTest, a_job_that_does_not_fit_the_directory_is_told_what_ther
   EXPECT_THAT(opening(test::plain_options(), shape), HasSubstr("the model has 1 views: name those to use in"));
 }
 
+TEST_F(BadDirectoryTest, cameras_that_the_models_config_names_come_in_its_order) {
+  RobotOptions options = test::plain_options();
+  options.views = {"observation.images.wrist", "observation.images.side", kTopCamera};
+  RobotShape shape = test::small_shape();
+  shape.views = 3;
+  EXPECT_EQ(open(options, shape)->cameras(), (std::vector<std::string>{"observation.images.wrist", "", kTopCamera}));
+  options.views = {"observation.images.base_0_rgb", "observation.images.left_wrist_0_rgb"};
+  EXPECT_THAT(opening(options),
+              HasSubstr("cameras observation.images.top, observation.images.wrist; "
+                        "config.json.input_features calls the model's observation.images.base_0_rgb, "
+                        "observation.images.left_wrist_0_rgb: say by model.options.cameras which is"));
+  options.cameras = {kTopCamera, "observation.images.wrist"};
+  EXPECT_EQ(open(options)->cameras(), options.cameras);
+}
+
+TEST_F(BadDirectoryTest, relative_actions_of_a_model_whose_actions_have_other_names_are_refused) {
+  RobotOptions options = test::plain_options();
+  options.relative_actions = true;
+  EXPECT_EQ(opening(options), "");
+  const std::vector<std::string> names =
+      test::read_json(spoilt_.path() / "meta/info.json")["features"]["action"]["names"];
+  options.action_names = names;
+  EXPECT_EQ(opening(options), "");
+  options.action_names = {names[1], names[0]};
+  EXPECT_THAT(opening(options), AllOf(HasSubstr("meta/info.json: features.action: names "),
+                                      HasSubstr("; config.json.action_feature_names has "), HasSubstr("go by name")));
+}
+
 TEST_F(BadDirectoryTest, absent_views_stay_empty_in_their_places) {
   RobotOptions options = test::plain_options();
   options.cameras = {"", "observation.images.wrist", "observation.images.side"};

@@ -28,6 +28,16 @@ TEST(Normalizer, quantiles_become_minus_one_and_one_and_values_beyond_are_not_cl
   EXPECT_TRUE(normalizer.floored().empty());
 }
 
+TEST(Normalizer, other_ranges_that_lerobot_has_become_minus_one_and_one_too) {
+  const json stats = {{"action", {{"std", {2}}, {"min", {-4}}, {"max", {4}}, {"q10", {0}}, {"q90", {3}}}}};
+  const auto normalizer = [&](Normalization kind) {
+    return Normalizer(read_statistics(stats, "action", 1, kind, "stats.json"), kind, 0.5);
+  };
+  EXPECT_THAT(applied(normalizer(Normalization::kRange), {-4, 4, 1}), ElementsAre(-1, 1, 0.25f));
+  EXPECT_THAT(applied(normalizer(Normalization::kInnerQuantiles), {0, 3, 4.5f}), ElementsAre(-1, 1, 2));
+  EXPECT_THAT(refusal([&] { normalizer(Normalization::kQuantiles); }), HasSubstr("expected q01, got none"));
+}
+
 TEST(Normalizer, means_become_zero_and_deviations_one) {
   const Normalizer normalizer({{5}, {2}, {}, {}}, Normalization::kMeanDeviation, 1);
   EXPECT_THAT(applied(normalizer, {5, 7, 1}), ElementsAre(FloatEq(0), FloatEq(1), FloatEq(-2)));

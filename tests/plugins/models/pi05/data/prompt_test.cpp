@@ -35,6 +35,14 @@ TEST(Prompt, has_the_state_in_bins_and_the_task_cleaned) {
   EXPECT_EQ(prompt_text(" pick_up\nthe block \n", state), "Task: pick up the block, State: 0 200 -1;\nAction: ");
 }
 
+TEST(Prompt, loses_the_white_space_around_the_task_that_python_strips) {
+  EXPECT_EQ(prompt_text("\xE3\x80\x80\xC2\xA0\x1F lift\xC2\xA0it\xE2\x80\xA8\t"), "lift\xC2\xA0it\n");
+  EXPECT_EQ(prompt_text(" \xC2\x85 "), "\n");
+  EXPECT_EQ(prompt_text("\xE2\x80\x8B"
+                        "lift"),
+            "\xE2\x80\x8Blift\n");  // a joiner without width is none
+}
+
 TEST(Prompt, without_a_state_is_the_task_and_a_line_end) { EXPECT_EQ(prompt_text("lift_it "), "lift it\n"); }
 
 }  // namespace

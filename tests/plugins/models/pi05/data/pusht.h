@@ -35,7 +35,7 @@ inline robot::RobotShape small_shape() { return {.horizon = 8, .action_dim = 4, 
 
 inline robot::RobotOptions plain_options() {
   robot::RobotOptions options;
-  options.normalization = robot::Normalization::kNone;
+  options.state_normalization = options.action_normalization = robot::Normalization::kNone;
   return options;
 }
 

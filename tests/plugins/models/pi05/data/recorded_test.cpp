@@ -108,7 +108,7 @@ TEST_F(RecordedTest, pictures_of_both_cameras_are_the_frames_at_their_time_stamp
 
 TEST_F(RecordedTest, normalised_numbers_and_prompts_are_those_of_lerobots_processor) {
   RobotOptions quantiles, deviations;
-  deviations.normalization = Normalization::kMeanDeviation;
+  deviations.state_normalization = deviations.action_normalization = Normalization::kMeanDeviation;
   const EpisodeReader by_quantiles = reader(quantiles), by_deviations = reader(deviations);
   for (const json& frame : expected_["frames"]) {
     const EpisodeReader::Moment moment = by_quantiles.moment(frame["frame"]);
@@ -133,7 +133,7 @@ TEST_F(RecordedTest, statistics_of_relative_actions_are_lerobots_as_far_as_its_h
   RobotOptions options;
   options.relative_actions = true;
   const EpisodeReader normalized = reader(options);
-  options.normalization = Normalization::kNone;
+  options.state_normalization = options.action_normalization = Normalization::kNone;
   const EpisodeReader plain = reader(options);
   const json& statistics = expected_["relative_statistics"];
   const std::vector<float> low = numbers(statistics["q01"]), high = numbers(statistics["q99"]);

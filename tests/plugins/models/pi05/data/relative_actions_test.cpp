@@ -55,7 +55,7 @@ TEST(RelativeStatistics, are_those_of_all_whole_chunks) {
     for (float& value : *values) value = normal(random);
   const EpisodeValues episodes[] = {{actions, states}, {others, other_states}};  // the second is shorter than a chunk
   const int64_t horizon = 6, places[] = {0, -1};
-  const Statistics got = relative_statistics(episodes, places, 1, horizon);
+  const Statistics got = relative_statistics(episodes, places, 1, horizon, {0.01, 0.99});
 
   for (size_t column = 0; column < 2; ++column) {
     std::vector<double> values;
@@ -69,7 +69,7 @@ TEST(RelativeStatistics, are_those_of_all_whole_chunks) {
     for (const double value : values) squares += (value - mean) * (value - mean) / n;
     EXPECT_NEAR(got.mean[column], mean, 1e-4);
     EXPECT_NEAR(got.deviation[column], std::sqrt(squares), 1e-4);
-    for (const auto& [share, quantile] : {std::pair(0.01, got.q01[column]), {0.99, got.q99[column]}}) {
+    for (const auto& [share, quantile] : {std::pair(0.01, got.low[column]), {0.99, got.high[column]}}) {
       const double at = share * (n - 1);
       const auto low = static_cast<size_t>(at);
       EXPECT_NEAR(quantile, values[low] + (at - static_cast<double>(low)) * (values[low + 1] - values[low]), 1e-4);
@@ -81,7 +81,7 @@ TEST(RelativeStatistics, of_episodes_shorter_than_a_chunk_are_those_of_what_ther
   const std::vector<float> actions = {3, 5}, states = {1, 1};
   const EpisodeValues episodes[] = {{actions, states}};
   const int64_t places[] = {0};
-  EXPECT_FLOAT_EQ(relative_statistics(episodes, places, 1, 50).mean[0], (2 + 4 + 4) / 3.0f);
+  EXPECT_FLOAT_EQ(relative_statistics(episodes, places, 1, 50, {0.01, 0.99}).mean[0], (2 + 4 + 4) / 3.0f);
 }
 
 }  // namespace

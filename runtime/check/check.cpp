@@ -292,6 +292,8 @@ class Check {
       saved.push_back(whole_tensor("parameters", parameter.name, DType::kF32, parameter.shape, nullptr));
       for (const char* moment : {".m", ".v"})
         saved.push_back(whole_tensor("optimizer", parameter.name + moment, DType::kF32, {elements}, nullptr));
+      if (config_.ema.decay > 0)
+        saved.push_back(whole_tensor("ema", parameter.name + kAverageSuffix, DType::kF32, parameter.shape, nullptr));
     }
     const uint64_t bytes = checkpoint_bytes(saved) + kCheckpointMargin;
     PosixFileSystem files;

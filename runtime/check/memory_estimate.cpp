@@ -46,18 +46,19 @@ std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& mo
     if (description.parameters[p].tied_to >= 0) continue;
     (freezing.frozen[p] ? frozen : trained) += static_cast<uint64_t>(element_count(description.parameters[p]));
   }
-  const bool bf16 = config.precision.compute == "bf16";
+  const bool bf16 = config.precision.compute == "bf16", averaged = config.ema.decay > 0;
   std::vector<MemoryPart> parts{{"master weights", trained * 4},
                                 {"compute weights", bf16 ? trained * 2 : 0},
                                 {"frozen weights", frozen * (bf16 ? 2 : 4)},
                                 {"gradients", trained * 4},
-                                {"optimizer moments", trained * 8}};
+                                {"optimizer moments", trained * 8},
+                                {"moving average (rank 0)", averaged ? trained * 4 : 0}};
   if (config.reduction.mode == "fixed") {
     // Partial sums of the canonical tree, see reduction/reduction.h.
     const auto leaves = static_cast<uint64_t>(config.data.micro_batches);
     parts.push_back({"reduction in fixed order", trained * 4 * (std::bit_width(leaves) + (ranks > 1 ? 1u : 0u))});
   }
-  parts.push_back({"checkpoint snapshot (rank 0)", trained * 12});
+  parts.push_back({"checkpoint snapshot (rank 0)", trained * (averaged ? 16 : 12)});
   Activations heaviest;
   for (const BatchFeatures& batch : batches) {
     const Activations one = activations(config, model, freezing, batch);

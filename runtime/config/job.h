@@ -114,6 +114,12 @@ struct OptimizerSection {  // [optimizer]
   std::vector<OptimizerGroup> groups;
 };
 
+struct EmaSection {                  // [ema]
+  double decay = 0;                  // of a moving average of the weights; 0: none is kept
+  bool warmup = false;               // the decay rises to that with the updates
+  std::string export_as = "beside";  // beside | instead: where the average goes at the end
+};
+
 struct ScheduleSection {        // [schedule]
   std::string name = "cosine";  // constant | linear | cosine | wsd
   int64_t warmup_steps = 0;
@@ -154,6 +160,7 @@ struct JobConfig {
   ReductionSection reduction;
   MemorySection memory;
   OptimizerSection optimizer;
+  EmaSection ema;
   ScheduleSection schedule;
   PrecisionSection precision;
   CheckpointSection checkpoint;

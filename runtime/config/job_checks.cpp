@@ -114,6 +114,17 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
                      "of ranks, and fixed promises the same bits with any; remove one of the two",
                      config.balance.policy)});
   check_lora(problems, job, sound);
+  if (sound({"ema.decay", "ema.export", "ema.warmup"}) && config.ema.decay == 0) {
+    if (config.ema.export_as == "instead")
+      problems.push_back({"ema.export",
+                          "ema.export: instead of the weights goes their average, expected ema.decay above 0, got 0; "
+                          "set it, or remove export"});
+    if (config.ema.warmup)
+      problems.push_back(
+          {"ema.warmup",
+           "ema.warmup: it is the average's decay that rises, expected ema.decay above 0, got 0; set it, "
+           "or remove warmup"});
+  }
   if (sound({"optimizer.groups"}))
     for (size_t i = 0; i < config.optimizer.groups.size(); ++i) {
       const OptimizerGroup& group = config.optimizer.groups[i];

@@ -359,6 +359,17 @@ std::vector<Option> all_options() {
                   "Their weight decay; norms and biases have none but by decay_all.", "optimizer.weight_decay"},
                  within(0, 1000))}),
 
+      option({"ema.decay", "",
+              "Keep an exponential moving average of the weights, of which each update keeps this share; 0: none."},
+             share_below_one(), &J::ema, &EmaSection::decay),
+      option({"ema.warmup", "",
+              "The decay rises with the updates n, from 0 by (1 + n) / (10 + n), so that short runs forget where they "
+              "began."},
+             {}, &J::ema, &EmaSection::warmup),
+      option({"ema.export", "",
+              "The average is written to model_ema/, beside model/, or to model/ instead of the weights."},
+             one_of({"beside", "instead"}), &J::ema, &EmaSection::export_as),
+
       option({"schedule.name", "", "The learning rate's course after warm-up; wsd is warm-up, stable, decay."},
              one_of({"constant", "linear", "cosine", "wsd"}), &J::schedule, &ScheduleSection::name),
       option({"schedule.warmup_steps", "steps", "The learning rate rises linearly over so many first steps."},

@@ -6,18 +6,21 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "core/error.h"
+#include "train/saving.h"
 #include "train/session.h"
 #include "train/weights.h"
 
 namespace lf {
 namespace {
 
-constexpr std::string_view kUsage = "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16 | --adapter]";
+constexpr std::string_view kUsage =
+    "usage: lfrun export CHECKPOINT OUT [--dtype source|fp32|bf16 | --adapter] [--weights trained|ema]";
 
 struct Request {
   std::filesystem::path checkpoint, out;
   std::string dtype = "source";
   bool adapter = false;
+  std::string weights;  // empty: as the job says
 };
 
 // Nothing where only help was wanted.
@@ -27,6 +30,8 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--dtype" && i + 1 < arguments.size())
       request.dtype = arguments[++i];
+    else if (arguments[i] == "--weights" && i + 1 < arguments.size())
+      request.weights = arguments[++i];
     else if (arguments[i] == "--adapter")
       request.adapter = true;
     else
@@ -37,6 +42,8 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
     fail(Exit::kUsage, "lfrun export: expected a checkpoint and a folder to write; {}", kUsage);
   if (request.dtype != "source" && request.dtype != "fp32" && request.dtype != "bf16")
     fail(Exit::kUsage, "lfrun export: --dtype is source, fp32 or bf16, got {}", request.dtype);
+  if (!request.weights.empty() && request.weights != "trained" && request.weights != "ema")
+    fail(Exit::kUsage, "lfrun export: --weights is trained or ema, got {}", request.weights);
   request.checkpoint = std::filesystem::absolute(words[0]).lexically_normal();
   request.out = std::filesystem::absolute(words[1]).lexically_normal();
   if (std::filesystem::exists(request.out))
@@ -79,16 +86,24 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
                              *session.device, LF_DTYPE_F32);
   const WeightSource source(config, description);
   source.fill(store, config.job.seed);
+  const bool averaged =
+      request.weights.empty() ? config.ema.decay > 0 && config.ema.export_as == "instead" : request.weights == "ema";
+  if (averaged && config.ema.decay == 0)
+    fail(Exit::kUsage,
+         "{}: --weights ema: expected a run with ema.decay above 0, got one that kept no average; "
+         "export --weights trained",
+         request.checkpoint.string());
   for (const ParameterSlot& slot : store.slots()) {
     const ParameterInfo& parameter = description.parameters[slot.parameter];
     if (slot.trained)
-      checkpoint.read(parameter.name, parameter.shape, DType::kF32, store.master().data() + slot.offset);
+      checkpoint.read(parameter.name + (averaged ? kAverageSuffix : ""), parameter.shape, DType::kF32,
+                      store.master().data() + slot.offset);
   }
   if (request.adapter)
     source.export_adapters(store, config, request.out);
   else
     source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), request.out);
-  fmt::print("{}: step {}\n", request.out.string(), checkpoint.state().step);
+  fmt::print("{}: step {}{}\n", request.out.string(), checkpoint.state().step, averaged ? ", moving average" : "");
   return static_cast<int>(Exit::kDone);
 }
 

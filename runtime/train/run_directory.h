@@ -1,6 +1,6 @@
 // The directory of a run: one run at a time, what it was started with, its logs.
 //
-//   config.toml env.json log/ metrics.jsonl tb/ status.json curves.svg ckpt/ model/
+//   config.toml env.json log/ metrics.jsonl tb/ status.json curves.svg ckpt/ model/ model_ema/
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "ckpt"; }
   std::filesystem::path model() const { return path_ / "model"; }
+  std::filesystem::path averaged_model() const { return path_ / "model_ema"; }  // [ema] export = "beside"
   // Rank 0: the resolved job, and versions, plugins and devices that the run is made with.
   // `reduction`: what sums gradients, and why.
   void record(const ResolvedJob& job, const Session& session, int world_size, const std::string& device_reason,

@@ -10,28 +10,33 @@
 
 namespace lf {
 
-std::vector<StateTensor> state_tensors(const ParameterStore& store, AdamW& optimizer) {
+std::vector<StateTensor> state_tensors(const TrainedState& state) {
+  const ParameterStore& store = *state.store;
   std::vector<StateTensor> tensors;
   for (const ParameterSlot& slot : store.slots()) {
     if (!slot.trained) continue;
     const ParameterInfo& parameter = store.description().parameters[slot.parameter];
     tensors.push_back(
         whole_tensor("parameters", parameter.name, DType::kF32, parameter.shape, store.master().data() + slot.offset));
+    if (state.average != nullptr)
+      tensors.push_back(whole_tensor("ema", parameter.name + kAverageSuffix, DType::kF32, parameter.shape,
+                                     state.average->values().data() + slot.offset));
   }
-  for (const OptimizerState& state : optimizer.state()) {
-    const std::vector<int64_t> flat{state.parameter->elements};
-    const std::string& name = state.parameter->name;
-    tensors.push_back(whole_tensor("optimizer", name + ".m", DType::kF32, flat, state.m.data()));
-    tensors.push_back(whole_tensor("optimizer", name + ".v", DType::kF32, flat, state.v.data()));
-    tensors.push_back(whole_tensor("optimizer", name + ".step", DType::kI64, {}, state.step));
+  for (const OptimizerState& moments : state.optimizer->state()) {
+    const std::vector<int64_t> flat{moments.parameter->elements};
+    const std::string& name = moments.parameter->name;
+    tensors.push_back(whole_tensor("optimizer", name + ".m", DType::kF32, flat, moments.m.data()));
+    tensors.push_back(whole_tensor("optimizer", name + ".v", DType::kF32, flat, moments.v.data()));
+    tensors.push_back(whole_tensor("optimizer", name + ".step", DType::kI64, {}, moments.step));
   }
   return tensors;
 }
 
-void restore(const Checkpoint& checkpoint, const ParameterStore& store, AdamW& optimizer) {
+void restore(const Checkpoint& checkpoint, const TrainedState& state) {
   std::set<std::string> unread;
-  for (const std::string& name : checkpoint.names()) unread.insert(name);
-  for (const StateTensor& tensor : state_tensors(store, optimizer)) {
+  for (const std::string& name : checkpoint.names())
+    if (state.average != nullptr || !name.ends_with(kAverageSuffix)) unread.insert(name);
+  for (const StateTensor& tensor : state_tensors(state)) {
     // The same views that a save reads from are filled here.
     checkpoint.read(tensor.name, tensor.shape, tensor.dtype, const_cast<void*>(tensor.pieces.front().data));
     unread.erase(tensor.name);
@@ -42,7 +47,7 @@ void restore(const Checkpoint& checkpoint, const ParameterStore& store, AdamW& o
         "{}: holds {} and {} more that this job does not train; was model.freeze changed? Resume with the same job, or "
         "start over with --fresh",
         checkpoint.path().string(), *unread.begin(), unread.size() - 1);
-  store.refresh_compute();
+  state.store->refresh_compute();
 }
 
 std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description) {
@@ -56,6 +61,9 @@ std::map<std::string, std::string> resumable_settings(const JobConfig& config, c
     if (name == "job.seed" || (tables.contains(table) && !free_to_change.contains(name)))
       settings[name] = option_json(config, name).value_or("null");
   }
+  // Only where there is one: checkpoints from before averages were kept go on.
+  if (config.ema.decay > 0)
+    for (const char* name : {"ema.decay", "ema.warmup"}) settings[name] = option_json(config, name).value_or("null");
   std::string parameters;
   for (const ParameterInfo& parameter : description.parameters)
     parameters += fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape, "x"));

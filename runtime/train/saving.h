@@ -9,18 +9,31 @@
 #include "config/job.h"
 #include "model/parameter_store.h"
 #include "optimizer/adamw.h"
+#include "optimizer/weight_average.h"
 
 namespace lf {
 
-// Views of everything that a checkpoint holds beside TrainerState: master values, both moments, update counts. Frozen
-// parameters are not among them: they come from where the run got them. Views are as long-lived as store and optimizer.
-std::vector<StateTensor> state_tensors(const ParameterStore& store, AdamW& optimizer);
+// A parameter's moving average is named like it, with this behind.
+inline constexpr const char* kAverageSuffix = ".ema";
 
-// Fills them all from a checkpoint. Throws kBadData naming what is missing, or there and unknown.
-void restore(const Checkpoint& checkpoint, const ParameterStore& store, AdamW& optimizer);
+// What training changes. Borrowed.
+struct TrainedState {
+  const ParameterStore* store = nullptr;
+  AdamW* optimizer = nullptr;
+  const WeightAverage* average = nullptr;  // null: none, or on another rank
+};
 
-// All that must not change while a run goes on: options of model, adapters, data, seed, optimizer, schedule and
-// precision as JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast,
+// Views of everything that a checkpoint holds beside TrainerState: master values, both moments, update counts,
+// averages. Frozen parameters are not among them: they come from where the run got them. Views are as long-lived as the
+// state.
+std::vector<StateTensor> state_tensors(const TrainedState& state);
+
+// Fills them all from a checkpoint; averages are passed over where none is kept here. Throws kBadData naming what is
+// missing, or there and unknown.
+void restore(const Checkpoint& checkpoint, const TrainedState& state);
+
+// All that must not change while a run goes on: options of model, adapters, data, seed, optimizer, average, schedule
+// and precision as JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast,
 // where or how often are left out.
 std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description);
 

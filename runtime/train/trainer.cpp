@@ -162,6 +162,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
 // Where the run begins: its newest complete checkpoint, or the first step. Every rank reads for itself.
 void Trainer::begin() {
   source_.fill(store_, config_.job.seed);
+  if (config_.ema.decay > 0 && leads()) average_.emplace(store_.master(), request_.threads);
   if (request_.fresh) return;
   if (!config_.checkpoint.resume) {
     if (leads() && has_checkpoints(directory_.checkpoints()))
@@ -182,7 +183,7 @@ void Trainer::begin() {
   const Checkpoint checkpoint = leads() ? std::move(*found->checkpoint) : Checkpoint::open(where, Verify::kSizes);
   const TrainerState& state = checkpoint.state();
   require_same_settings(checkpoint, resumable_settings(config_, session_.model->description()));
-  restore(checkpoint, store_, optimizer_);
+  restore(checkpoint, trained_state());
   session_.model->load_state(state.model_state);
   optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
   finished_ = saved_ = state.step;
@@ -281,7 +282,10 @@ Trainer::Step Trainer::train(StepWork work) {
   if (work.global_loss_weight > 0) {
     const double rate = learning_rate(config_.schedule, config_.optimizer.learning_rate, total_steps_, finished_);
     step.stats = optimizer_.step(rate, step.sums.loss_sum / work.global_loss_weight, step.reduced.has_gradient);
-    if (!step.stats.skipped) store_.publish();
+    if (!step.stats.skipped) {
+      store_.publish();
+      if (average_) average_->update(average_decay(config_.ema, updates_));
+    }
   } else {
     if (leads()) log::warning("step {}: no supervised token on any rank, nothing was trained", finished_ + 1);
     step.stats.skipped = true;
@@ -471,7 +475,7 @@ void Trainer::save() {
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
   state.model_state = session_.model->save_state();
   state.balance_state = loader_ ? loader_->balance_state() : balance_state_;
-  writer_.save(state, state_tensors(store_, optimizer_));
+  writer_.save(state, state_tensors(trained_state()));
 }
 
 void Trainer::finish_saving() {
@@ -503,19 +507,38 @@ void Trainer::finish() {
   if (leads()) {
     metrics_->finish("done");
     log::info("trained {}; checkpoint in {}", counted(finished_, "step"), directory_.checkpoints().string());
-    if (!session_.model->description().adapters.empty()) {
-      source_.export_adapters(store_, config_, directory_.path() / "adapter");
-      log::info("adapters, for peft: {}", (directory_.path() / "adapter").string());
-    }
-    if (config_.checkpoint.export_model) {
-      source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
-                           directory_.model());
-      log::info("model directory: {}", directory_.model().string());
-      if (const std::string command = opening_command(session_.model_config, directory_.model()); !command.empty())
-        log::info("open it with: {}", command);
-    }
+    export_models();
   }
   control_->barrier();
+}
+
+TrainedState Trainer::trained_state() {
+  return {.store = &store_, .optimizer = &optimizer_, .average = average_ ? &*average_ : nullptr};
+}
+
+// After the last checkpoint: the average takes the weights' place in memory, where exports read them.
+void Trainer::export_models() {
+  const auto take_average = [&] { std::ranges::copy(average_->values(), store_.master().begin()); };
+  const auto write = [&](const std::filesystem::path& model) {
+    source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
+                         model);
+  };
+  const bool instead = average_ && config_.ema.export_as == "instead";
+  if (instead) take_average();
+  if (!session_.model->description().adapters.empty()) {
+    source_.export_adapters(store_, config_, directory_.path() / "adapter");
+    log::info("adapters, for peft: {}", (directory_.path() / "adapter").string());
+  }
+  if (!config_.checkpoint.export_model) return;
+  write(directory_.model());
+  log::info("model directory{}: {}", instead ? ", of the moving average" : "", directory_.model().string());
+  if (average_ && !instead) {
+    take_average();
+    write(directory_.averaged_model());
+    log::info("of the moving average: {}", directory_.averaged_model().string());
+  }
+  if (const std::string command = opening_command(session_.model_config, directory_.model()); !command.empty())
+    log::info("open it with: {}", command);
 }
 
 int run_training(const TrainRequest& request) {

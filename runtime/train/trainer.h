@@ -62,6 +62,8 @@ class Trainer {
   void close_loader(bool done);
   void record_operators_on_cpu();
   void finish();
+  void export_models();
+  TrainedState trained_state();
 
   bool leads() const { return request_.rank == 0; }
 
@@ -77,6 +79,7 @@ class Trainer {
   WeightSource source_;
   Runner runner_;
   AdamW optimizer_;
+  std::optional<WeightAverage> average_;  // rank 0, where the job wants one
   PosixFileSystem files_;
   LocalExchange alone_;  // data parallel: rank 0 holds, and writes, all of the state
   CheckpointWriter writer_;

@@ -99,8 +99,8 @@ class Diffusion(unittest.TestCase):
     def curve(self, run, key="loss"):
         return [row[key] for row in metrics(run)]
 
-    def weights(self, run):
-        return read(run / "model/diffusion_pytorch_model.safetensors")
+    def weights(self, run, folder="model"):
+        return read(run / folder / "diffusion_pytorch_model.safetensors")
 
     # Losses of single steps are mostly the draws' noise: what is compared is the loss on the same draws, before and after.
     def test_training_lowers_the_loss_on_the_same_draws_and_recomputing_changes_no_bit(self):
@@ -131,19 +131,21 @@ class Diffusion(unittest.TestCase):
         self.assertEqual(self.curve(first), self.curve(again))
         self.assertEqual(len(set(self.curve(first))), 5)
 
-    def test_a_resumed_run_has_the_bits_of_the_straight_one_draws_of_later_epochs_included(self):
-        sets = ("job.steps=12", "checkpoint.every_steps=1", "checkpoint.keep=20")
+    def test_a_resumed_run_has_the_bits_of_the_straight_one_average_and_draws_of_later_epochs_included(self):
+        sets = ("job.steps=12", "ema.decay=0.9", "checkpoint.every_steps=1", "checkpoint.keep=20")
         straight = self.train("wan", "straight", *sets)
         self.assertGreater(sum(self.curve(straight, "samples")), 2 * 24)  # beyond the second epoch
         parts = self.folder / "wan_parts"
         shutil.copytree(straight, parts)
         for step in range(8, 13):
             shutil.rmtree(parts / f"ckpt/step-{step:08}")
-        shutil.rmtree(parts / "model")
+        for folder in ("model", "model_ema"):
+            shutil.rmtree(parts / folder)
         self.train("wan", "parts", *sets)
         self.assertIn("resumed after step 7", self.told)
         self.assertEqual(self.curve(parts), self.curve(straight))
-        self.assertEqual(self.weights(parts), self.weights(straight))
+        for folder in ("model", "model_ema"):
+            self.assertEqual(self.weights(parts, folder), self.weights(straight, folder), folder)
 
     def test_a_directory_that_was_not_trained_is_written_back_byte_for_byte(self):
         for model in self.jobs:

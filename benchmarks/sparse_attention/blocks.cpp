@@ -2,8 +2,9 @@
 //
 //   lf_sparse_attention_bench dense|sparse|warmup|experts LENGTH [REPEATS]
 //
-// Prints one JSON line: CPU seconds (all threads) of forward and of forward + backward, medians; peak memory above what
-// was there before, in MB. Threads: OMP_NUM_THREADS.
+// Prints one JSON line: CPU seconds (all threads) of forward and of forward + backward, medians; in MB above what was
+// there before, what is held between the two, the peak, and the peak less the gradients that come in and go out, which
+// any attention of this shape has. Threads: OMP_NUM_THREADS.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <malloc.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "nn/latent_attention.h"
@@ -103,6 +105,15 @@ Run make(const std::string& kind, int64_t n) {
   return run;
 }
 
+// As layers do that come after: the result is theirs and not kept here, and its gradient comes as a tensor of its own.
+at::Tensor loss_of(const Tensors& out, const at::Tensor& weights) {
+  at::Tensor loss = (out[0] * weights).sum();
+  for (size_t i = 1; i < out.size(); ++i) loss = loss + out[i].sum();
+  return loss;
+}
+
+double megabytes(const at::Tensor& t) { return static_cast<double>(t.nbytes()) / 1048576; }
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -121,23 +132,36 @@ int main(int count, char** arguments) {
   at::manual_seed(1);
   const Run run = make(kind, length);
   run.forward(make(kind, 64).inputs, run.parameters, 64);  // threads and instruction sets are found out
-  std::ofstream("/proc/self/clear_refs") << 5;             // the peak counts from here
+  const bool rows = kind != "warmup";
+  const at::Tensor weights =
+      rows ? random({length, kind == "experts" ? kWidth : kLatent.heads * kLatent.value}, 1, false) : at::ones({1});
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak counts from here
   const double before = status_mb("VmRSS:");
+  double held = 0, gradients = rows ? megabytes(weights) : 0;
+  for (const at::Tensor& t : run.inputs)
+    if (t.requires_grad()) gradients += megabytes(t);
   std::vector<double> forward, both;
   for (int i = 0; i < repeats; ++i) {
     const double begun = cpu_seconds();
-    const Tensors out = run.forward(run.inputs, run.parameters, length);
+    Tensors out = run.forward(run.inputs, run.parameters, length);
     forward.push_back(cpu_seconds() - begun);
-    Tensors seeds;
-    for (const at::Tensor& t : out) seeds.push_back(at::ones_like(t));
-    torch::autograd::backward(out, seeds);
-    both.push_back(cpu_seconds() - begun);
+    const at::Tensor loss = loss_of(out, weights);
+    out.clear();
+    if (i == 0) {
+      malloc_trim(0);  // what is free is not held
+      held = status_mb("VmRSS:") - before;
+    }
+    const double resumed = cpu_seconds();
+    torch::autograd::backward({loss}, {});
+    both.push_back(forward.back() + cpu_seconds() - resumed);
     for (const at::Tensor& t : run.inputs)
       if (t.requires_grad()) t.mutable_grad().reset();
   }
+  const double peak = status_mb("VmHWM:") - before;
   std::printf(
-      "{\"kind\": \"%s\", \"length\": %ld, \"threads\": %d, \"forward\": %.4f, \"both\": %.4f, \"peak_mb\": %.1f}\n",
-      kind.c_str(), static_cast<long>(length), at::get_num_threads(), median(forward), median(both),
-      status_mb("VmHWM:") - before);
+      "{\"kind\": \"%s\", \"length\": %ld, \"threads\": %d, \"forward\": %.4f, \"both\": %.4f, \"held_mb\": %.1f, "
+      "\"peak_mb\": %.1f, \"own_mb\": %.1f}\n",
+      kind.c_str(), static_cast<long>(length), at::get_num_threads(), median(forward), median(both), held, peak,
+      peak - gradients);
   return 0;
 }

@@ -1,6 +1,7 @@
-"""The same sizes in transformers: DeepSeek-V3.2's attention module, eager, and DeepSeek-V3's experts, one by one.
+"""The same sizes in transformers: DeepSeek-V3.2's attention module, eager, and DeepSeek-V3's experts, one by one
+(transformers' "eager") or by torch's grouped product (its default).
 
-    peer_transformers.py attention|experts LENGTH [REPEATS]
+    peer_transformers.py attention|experts|experts_grouped LENGTH [REPEATS]
 
 Prints the JSON line of blocks.cpp. The attention module includes its projections; its indexer selects under no_grad.
 """
@@ -44,13 +45,13 @@ def attention(length):
     return run
 
 
-def experts(length):
+def experts(length, implementation="eager"):
     import transformers
     from transformers.models.deepseek_v3 import modeling_deepseek_v3 as m
     config = transformers.DeepseekV3Config(
         hidden_size=512, moe_intermediate_size=128, n_routed_experts=64, num_experts_per_tok=6, n_group=1, topk_group=1,
         n_shared_experts=1)
-    config._experts_implementation = "eager"
+    config._experts_implementation = implementation
     gate, layer = m.DeepseekV3TopkRouter(config).float(), m.DeepseekV3Experts(config).float()
     for p in [*gate.parameters(), *layer.parameters()]:
         torch.nn.init.normal_(p, std=0.05)
@@ -64,7 +65,8 @@ def experts(length):
 
 def main():
     kind, length, repeats = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 3
-    run = {"attention": attention, "experts": experts}[kind](length)
+    run = {"attention": attention, "experts": experts,
+           "experts_grouped": lambda rows: experts(rows, "grouped_mm")}[kind](length)
     open("/proc/self/clear_refs", "w").write("5")
     before, forward, both = rss_mb(), [], []
     for _ in range(repeats):

@@ -4,7 +4,9 @@
     run.py BUILD_DIR [--lengths 1024,2048,...] [--peer PYTHON] [--peer-up-to N] [--repeats N] [--threads N]
 
 Each figure is a process of its own; dense, sparse and peer take turns within a length, so that they meet the same load.
-Times are CPU seconds of all threads (wall times of a shared machine say little), memory what the process grew by.
+Times are CPU seconds of all threads (wall times of a shared machine say little), of forward and of forward + backward;
+memory is what the process grew by: held from forward to backward, at the peak, and at the peak without the gradients
+that come in and go out.
 PYTHON is an interpreter that has torch and transformers 5.24; without it the peer's columns stay empty. Lengths beyond
 --peer-up-to are not tried with the peer: it holds several tensors of heads x length x length.
 """
@@ -37,32 +39,34 @@ def main():
     arguments = parser.parse_args()
     program = arguments.build / "bin/lf_sparse_attention_bench"
 
-    print("| tokens | dense fwd / both s | sparse fwd / both s | faster fwd / both | dense MB | sparse MB | "
-          "transformers both s | MB |")
+    print("| tokens | dense s | sparse s | times faster | dense MB | sparse MB | sparse / dense | transformers |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for length in map(int, arguments.lengths.split(",")):
+    for length in filter(None, arguments.lengths.split(",")):
+        length = int(length)
         repeats = arguments.repeats if length <= 8192 else 1
-        dense = measure([program, "dense", length, repeats], arguments.threads)
-        sparse = measure([program, "sparse", length, repeats], arguments.threads)
-        peer = None
+        dense, sparse = (measure([program, kind, length, repeats], arguments.threads) for kind in ("dense", "sparse"))
+        peer = "not run"
         if arguments.peer and length <= arguments.peer_up_to:
-            peer = measure([arguments.peer, HERE / "peer_transformers.py", "attention", length, 1], arguments.threads)
-        print(f"| {length} | {dense['forward']:.3f} / {dense['both']:.3f} | {sparse['forward']:.3f} / {sparse['both']:.3f} "
-              f"| {dense['forward'] / sparse['forward']:.2f} / {dense['both'] / sparse['both']:.2f} "
-              f"| {dense['peak_mb']:.0f} | {sparse['peak_mb']:.0f} "
-              f"| {peer['both']:.2f} | {peer['peak_mb']:.0f} |" if peer else
-              f"| {length} | {dense['forward']:.3f} / {dense['both']:.3f} | {sparse['forward']:.3f} / {sparse['both']:.3f} "
-              f"| {dense['forward'] / sparse['forward']:.2f} / {dense['both'] / sparse['both']:.2f} "
-              f"| {dense['peak_mb']:.0f} | {sparse['peak_mb']:.0f} | | |", flush=True)
+            theirs = measure([arguments.peer, HERE / "peer_transformers.py", "attention", length, 1], arguments.threads)
+            peer = f"{theirs['both']:.2f} s, {theirs['peak_mb']:,.0f} MB"
+        seconds = " | ".join(f"{side['forward']:.3f} / {side['both']:.3f}" for side in (dense, sparse))
+        times = " / ".join(f"{dense[part] / sparse[part]:.2f}" for part in ("forward", "both"))
+        memory = " | ".join(" / ".join(f"{side[part + '_mb']:,.0f}" for part in ("held", "peak", "own")) for side in (dense, sparse))
+        shares = " / ".join(f"{sparse[part + '_mb'] / dense[part + '_mb']:.0%}" for part in ("held", "peak", "own"))
+        print(f"| {length:,} | {seconds} | {times} | {memory} | {shares} | {peer} |", flush=True)
     if arguments.rows:
-        own = measure([program, "experts", arguments.rows, arguments.repeats], arguments.threads)
-        line = f"\n64 experts, {arguments.rows} rows: {own['forward']:.3f} / {own['both']:.3f} s"
+        print(f"\n| 64 experts, {arguments.rows:,} rows | forward s | forward + backward s | times faster | peak MB |")
+        print("|---|---:|---:|---:|---:|")
+        sides = {"lfrun": [program, "experts"]}
         if arguments.peer:
-            peer = measure([arguments.peer, HERE / "peer_transformers.py", "experts", arguments.rows, arguments.repeats],
-                           arguments.threads)
-            line += (f"; transformers' loop {peer['forward']:.3f} / {peer['both']:.3f} s, "
-                     f"{peer['both'] / own['both']:.2f} times")
-        print(line)
+            peer = [arguments.peer, HERE / "peer_transformers.py"]
+            sides |= {"transformers, one by one": [*peer, "experts"], "transformers, grouped": [*peer, "experts_grouped"]}
+        own = None
+        for name, command in sides.items():
+            side = measure([*command, arguments.rows, arguments.repeats], arguments.threads)
+            own = own or side
+            times = " / ".join(f"{side[part] / own[part]:.2f}" for part in ("forward", "both"))
+            print(f"| {name} | {side['forward']:.3f} | {side['both']:.3f} | {times} | {side['peak_mb']:,.0f} |")
 
 
 if __name__ == "__main__":

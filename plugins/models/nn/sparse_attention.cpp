@@ -70,41 +70,62 @@ at::Tensor per_row(const at::Tensor& gradient, const Segments& segments) {
   return gradient.to(at::kFloat).repeat_interleave(at::tensor(lengths, at::kLong)).unsqueeze(1);
 }
 
-// Two nodes, so that where only the indexer learns nothing else is kept or run back.
+// Only the indexer learns: its gradients are made in forward, and nothing else is kept or run back.
+at::Tensor learnt_ahead(const SparseInputs& rows, const cpu::SparseForward& forward, const Segments& segments) {
+  const auto type = rows.index_query.scalar_type();
+  return record(forward.divergence, {.inputs = {rows.index_query, rows.index_key, rows.index_weight},
+                                     .saved = {forward.dindex_query, forward.dindex_key, forward.dindex_weight},
+                                     .backward = [segments, type](const Tensors& dy, const Tensors& saved) -> Tensors {
+                                       const at::Tensor by = per_row(dy[0], segments);
+                                       return {(saved[0] * by).to(type), (saved[1] * by).to(type), saved[2] * by};
+                                     }});
+}
+
 IndexedAttention fused(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
                        const IndexShape& index, const Segments& segments, bool wants_divergence) {
-  Node learning;
-  learning.inputs = {rows.index_query, rows.index_key, rows.index_weight};
-  const bool gradients = wants_divergence && records(learning);
+  const Tensors of_index = {rows.index_query, rows.index_key, rows.index_weight};
+  Node node, index_node;
+  node.inputs = {rows.query, rows.latent, rows.shared_key};
+  node.trains = kv_b.trained();
+  index_node.inputs = of_index;
+  const bool attends = records(node), learns = wants_divergence && records(index_node);
   cpu::SparseForward forward;
   {
     at::NoGradGuard no_grad;
-    forward = cpu::sparse_attention(rows, kv_b.value, shape, index, segments, wants_divergence, gradients);
+    forward = cpu::sparse_attention(rows, kv_b.value, shape, index, segments, wants_divergence, learns && !attends);
   }
-  IndexedAttention result;
-  result.out =
-      record(forward.out, {.inputs = {rows.query, rows.latent, rows.shared_key},
-                           .trains = kv_b.trained(),
-                           .saved = {rows.query, rows.latent, rows.shared_key, forward.log_sum, forward.selected},
-                           .backward = [kv_b, shape, segments](const Tensors& dy, const Tensors& saved) -> Tensors {
-                             cpu::SparseForward forward;
-                             forward.log_sum = saved[3];
-                             forward.selected = saved[4];
-                             const cpu::SparseGradients made =
-                                 cpu::sparse_attention_backward(dy[0], {saved[0], saved[1], saved[2], {}, {}, {}},
-                                                                kv_b.value, forward, shape, segments, kv_b.trained());
-                             if (kv_b.trained()) kv_b.add_gradient(made.kv_b);
-                             return {made.query, made.latent, made.shared_key};
-                           }});
-  if (!wants_divergence) return result;
+  if (!attends) return {forward.out, learns ? learnt_ahead(rows, forward, segments) : forward.divergence};
+  node.saved = {rows.query, rows.latent, rows.shared_key, forward.log_sum, forward.selected};
+  if (learns) {
+    node.inputs.insert(node.inputs.end(), of_index.begin(), of_index.end());
+    node.saved.insert(node.saved.end(), of_index.begin(), of_index.end());
+  }
   const auto type = rows.index_query.scalar_type();
-  learning.saved = {forward.dindex_query, forward.dindex_key, forward.dindex_weight};
-  learning.backward = [segments, type](const Tensors& dy, const Tensors& saved) -> Tensors {
-    const at::Tensor by = per_row(dy[0], segments);
-    return {(saved[0] * by).to(type), (saved[1] * by).to(type), saved[2] * by};
+  node.backward = [kv_b, shape, index, segments, learns, type](const Tensors& dy, const Tensors& saved) -> Tensors {
+    cpu::SparseForward forward;
+    forward.log_sum = saved[3];
+    forward.selected = saved[4];
+    SparseInputs rows{saved[0], saved[1], saved[2], {}, {}, {}};
+    if (learns) rows.index_query = saved[5], rows.index_key = saved[6], rows.index_weight = saved[7];
+    const bool taught = learns && dy[1].defined();
+    const cpu::SparseGradients made = cpu::sparse_attention_backward(dy[0], rows, kv_b.value, forward, shape, index,
+                                                                     segments, kv_b.trained(), taught);
+    if (made.kv_b.defined()) kv_b.add_gradient(made.kv_b);
+    Tensors gradients = {made.query, made.latent, made.shared_key};
+    if (taught) {
+      const at::Tensor by = per_row(dy[1], segments);
+      for (const at::Tensor& gradient : {made.index_query, made.index_key})
+        gradients.push_back(at::Tensor(gradient).mul_(by).to(type));
+      gradients.push_back(at::Tensor(made.index_weight).mul_(by));
+    } else if (learns) {
+      gradients.resize(gradients.size() + 3);
+    }
+    return gradients;
   };
-  result.divergence = record(forward.divergence, std::move(learning));
-  return result;
+  Tensors outs = {forward.out};
+  if (learns) outs.push_back(forward.divergence);
+  outs = record(std::move(outs), std::move(node));
+  return {outs[0], learns ? outs[1] : forward.divergence};
 }
 
 }  // namespace

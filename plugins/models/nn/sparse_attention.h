@@ -39,8 +39,9 @@ struct IndexedAttention {
   at::Tensor divergence;  // f32 (f64) [S], summed over a segment's rows; undefined where not wanted
 };
 
-// kv_b: [H (P + W), L], the map from latents to plain keys and values of every head. Keeps its inputs, the selected
-// rows (i32 [N, top_k]), and for the divergence the indexer's gradients, which are made in forward.
+// kv_b: [H (P + W), L], the map from latents to plain keys and values of every head. Keeps its inputs and the selected
+// rows, about a byte each. The divergence's gradients are made where attention runs back; where only the indexer
+// learns, in forward, and then they are all that is kept.
 IndexedAttention sparse_attention(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
                                   const IndexShape& index, const Segments& segments, bool wants_divergence);
 

@@ -44,7 +44,7 @@ Work attention(const LatentDecoderConfig& c, const Sums& n) {
   work.linear =
       2 * n.rows * (real(c.width) * (first + latents + values) + (c.query_rank > 0 ? first * queries : 0) + expand);
   work.saved = n.rows * (real(c.width) + 2 * first + 2 * latents + queries + values);
-  if (!c.indexed) {
+  if (!c.uses_index()) {
     work.forward = 2 * n.pairs * (queries + values);
     work.backward = 2 * work.forward;
     work.saved += n.rows * heads * real(a.plain + a.value);  // the expanded latents
@@ -52,15 +52,20 @@ Work attention(const LatentDecoderConfig& c, const Sums& n) {
     return work;
   }
   // Queries go down to the latents, and what is attended comes up again (both inside `expand`); pairs are between
-  // latents. The divergence's gradients are made in forward.
+  // latents. Where only the indexer learns, its gradients are made in forward, and kept.
   const double index = real(c.index.heads * c.index.size), pair = heads * (latents + real(a.latent));
   const double pairs = c.warms_up() ? n.pairs : n.selected;
   work.linear += 2 * n.rows * (real(c.query_rank) * index + real(c.width) * real(c.index.size + c.index.heads));
   work.forward = 2 * (n.pairs * index + pairs * pair);
-  if (c.learns_index()) work.forward += 2 * pairs * 3 * index;
-  work.backward = c.warms_up() ? 0 : 6 * pairs * pair;
-  work.saved += n.rows * (2 * index + 2 * real(c.index.size));
-  if (!c.warms_up() && n.rows > 0) work.saved += 2 * pairs;  // selected rows, four bytes each
+  const double learning = c.learns_index() ? 2 * pairs * 3 * index : 0;
+  work.saved += n.rows * (index + real(c.index.size));
+  if (c.warms_up()) {
+    work.forward += learning;
+    work.saved += 2 * n.rows * (index + real(c.index.size));
+  } else {
+    work.backward = 6 * pairs * pair + learning;
+    work.saved += 0.5 * pairs;  // selected rows, a byte each
+  }
   work.peak = n.rows * 4 * latents;
   return work;
 }

@@ -150,10 +150,11 @@ struct Kernels {
   // (latents), log_sum [heads], target [n]: mean of the heads' shares; null: not wanted.
   void (*sparse_forward)(const SparseShape&, const float* keys, const int32_t* picked, int64_t n, const float* query,
                          float* out, float* log_sum, float* target, float* scratch);
-  // dout [heads, out_stride] -> out again, dquery [heads, key_stride], both set; dkeys [rows, key_stride], added to.
+  // dout [heads, out_stride] -> out again, dquery [heads, key_stride], both set; dkeys [rows, key_stride], added to;
+  // null dout: none of them. target [n] as in forward.
   void (*sparse_backward)(const SparseShape&, const float* keys, const int32_t* picked, int64_t n, const float* query,
                           const float* log_sum, const float* dout, float* out, float* dquery, float* dkeys,
-                          float* scratch);
+                          float* target, float* scratch);
   // Index keys [rows, stride] of a segment -> panels, of index_panel_floats.
   int64_t (*index_panel_floats)(int64_t size, int64_t rows);
   void (*index_panels)(const float* keys, int64_t stride, int64_t size, int64_t rows, float* panels);
@@ -165,7 +166,8 @@ struct Kernels {
   // The top_k largest of scores [rows], of equal ones the earlier, ascending by row: numbers in `picked`, scores in
   // `kept`; returns how many. keys: scratch [rows].
   int64_t (*select_top)(const float* scores, int64_t rows, int64_t top_k, int32_t* picked, float* kept, uint32_t* keys);
-  // KL(target || softmax(scores)) over n picked rows, and its gradients.
+  // KL(target || softmax(scores)) over n picked rows, and its gradients. scores [n]; null: made again, which takes
+  // gradients that are wanted.
   float (*index_divergence)(const SparseShape&, const float* index_keys, const int32_t* picked, int64_t n,
                             const float* scores, const float* target, const float* query, const float* weight,
                             const IndexGradients& to, float* scratch);

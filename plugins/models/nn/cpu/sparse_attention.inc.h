@@ -67,7 +67,7 @@ inline void to_lanes(const float* rows, int64_t heads, int64_t stride, int64_t s
 int64_t sparse_scratch(const SparseShape& s, int64_t picked) {
   const int64_t lanes = lanes_of(s.heads), index_lanes = lanes_of(s.index_heads);
   return (s.key_size + s.latent) * lanes + 2 * picked * lanes + 4 * lanes + s.index_size * index_lanes +
-         2 * picked * index_lanes + 4 * index_lanes + 256;
+         picked * index_lanes + 2 * picked + 4 * index_lanes + 256;
 }
 
 void sparse_forward(const SparseShape& s, const float* keys, const int32_t* picked, int64_t n, const float* query,
@@ -116,7 +116,8 @@ void sparse_forward(const SparseShape& s, const float* keys, const int32_t* pick
 }
 
 void sparse_backward(const SparseShape& s, const float* keys, const int32_t* picked, int64_t n, const float* query,
-                     const float* log_sum, const float* dout, float* out, float* dquery, float* dkeys, float* scratch) {
+                     const float* log_sum, const float* dout, float* out, float* dquery, float* dkeys, float* target,
+                     float* scratch) {
   const int64_t lanes = lanes_of(s.heads), wide = round_up(s.latent, kWidth);
   float* q = scratch;                    // [key_size, lanes]
   float* g = q + s.key_size * lanes;     // [latent, lanes]
@@ -125,8 +126,7 @@ void sparse_backward(const SparseShape& s, const float* keys, const int32_t* pic
   float* delta = dscores + n * lanes;    // [lanes]
   float* log_lanes = delta + lanes;      // [lanes]
   to_lanes(query, s.heads, s.key_stride, s.key_size, lanes, q);
-  to_lanes(dout, s.heads, s.out_stride, s.latent, lanes, g);
-  for (int64_t h = 0; h < lanes; ++h) log_lanes[h] = h < s.heads ? log_sum[h] : 0;
+  for (int64_t h = 0; h < lanes; ++h) log_lanes[h] = h < s.heads ? log_sum[h] : -kNoScore;  // no share past the heads
   const auto key = [=](int64_t i) { return keys + int64_t{picked[i]} * s.key_stride; };
   const auto share_row = [=](int64_t i) { return shares + i * lanes; };
   const auto dscore_row = [=](int64_t i) { return dscores + i * lanes; };
@@ -136,6 +136,16 @@ void sparse_backward(const SparseShape& s, const float* keys, const int32_t* pic
     const V base = load(log_lanes + l);
     for (int64_t i = 0; i < n; ++i) store(share_row(i) + l, exponential(load(share_row(i) + l) - base));
   }
+  if (target != nullptr) {
+    const float mean = 1.0f / static_cast<float>(s.heads);
+    for (int64_t i = 0; i < n; ++i) {
+      V sums{};
+      for (int64_t l = 0; l < lanes; l += kWidth) sums += load(share_row(i) + l);
+      target[i] = sum(sums) * mean;
+    }
+  }
+  if (dout == nullptr) return;
+  to_lanes(dout, s.heads, s.out_stride, s.latent, lanes, g);
   picked_product(
       s.heads, wide, n, [=](int64_t h) { return shares + h; }, lanes, key,
       [=](int64_t h) { return out + h * s.out_stride; }, false);
@@ -243,6 +253,31 @@ int64_t select_top(const float* scores, int64_t rows, int64_t top_k, int32_t* pi
 float index_divergence(const SparseShape& s, const float* index_keys, const int32_t* picked, int64_t n,
                        const float* scores, const float* target, const float* query, const float* weight,
                        const IndexGradients& to, float* scratch) {
+  const int64_t lanes = lanes_of(s.index_heads), size = s.index_size;
+  const bool learns = to.query != nullptr;
+  float* gradient = scratch;                 // [n]: softmax(scores) - target
+  float* made = gradient + round_up(n, 16);  // [n]: scores
+  float* q = made + round_up(n, 16);         // [size, lanes]
+  float* products = q + size * lanes;        // [n, lanes], then their gradients
+  float* weights = products + n * lanes;     // [lanes]
+  float* dweights = weights + lanes;         // [lanes]
+  const auto key = [=](int64_t i) { return index_keys + int64_t{picked[i]} * s.index_stride; };
+  const auto row = [=](int64_t i) { return products + i * lanes; };
+  if (learns) {
+    to_lanes(query, s.index_heads, s.index_stride, size, lanes, q);
+    for (int64_t h = 0; h < lanes; ++h) weights[h] = h < s.index_heads ? weight[h] : 0;
+    picked_product(
+        n, lanes, size, key, 1, [=](int64_t k) { return q + k * lanes; }, row, false);
+  }
+  if (scores == nullptr) {
+    for (int64_t i = 0; i < n; ++i) {
+      V total{};
+      for (int64_t l = 0; l < lanes; l += kWidth) total += maximum(load(row(i) + l), V{}) * load(weights + l);
+      made[i] = sum(total);
+    }
+    scores = made;
+  }
+
   V best = broadcast(kNoScore);
   for_vectors(n, [&](int64_t i, auto get, auto) {
     V v = get(scores + i);
@@ -252,8 +287,6 @@ float index_divergence(const SparseShape& s, const float* index_keys, const int3
   });
   const float top = largest(best);
   float total = 0;
-  float* gradient = scratch;  // [n]: softmax(scores) - target
-  scratch += round_up(n, 16);
   for (int64_t i = 0; i < n; i += kWidth) {
     const int64_t left = n - i < kWidth ? n - i : kWidth;
     const V e = exponential(load_part(scores + i, left) - top);
@@ -268,22 +301,8 @@ float index_divergence(const SparseShape& s, const float* index_keys, const int3
     if (target[i] > 0) divergence += target[i] * (__builtin_logf(target[i]) - (scores[i] - log_total));
     gradient[i] = gradient[i] * inverse - target[i];
   }
-  if (to.query == nullptr) return static_cast<float>(divergence);
+  if (!learns) return static_cast<float>(divergence);
 
-  const int64_t lanes = lanes_of(s.index_heads), size = s.index_size;
-  float* q = scratch;                  // [size, lanes]
-  float* products = q + size * lanes;  // [n, lanes], then their gradients
-  float* weights = products + n * lanes;
-  float* dweights = weights + lanes;
-  to_lanes(query, s.index_heads, s.index_stride, size, lanes, q);
-  for (int64_t h = 0; h < lanes; ++h) {
-    weights[h] = h < s.index_heads ? weight[h] : 0;
-    dweights[h] = 0;
-  }
-  const auto key = [=](int64_t i) { return index_keys + int64_t{picked[i]} * s.index_stride; };
-  const auto row = [=](int64_t i) { return products + i * lanes; };
-  picked_product(
-      n, lanes, size, key, 1, [=](int64_t k) { return q + k * lanes; }, row, false);
   for (int64_t l = 0; l < lanes; l += kWidth) {
     V sums{};
     const V w = load(weights + l);

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/kernels.h"
+#include "nn/cpu/row_gaps.h"
 #include "nn/cpu/threads.h"
 
 namespace lf::nn::cpu {
@@ -116,26 +117,35 @@ at::Tensor values_of(const Problem& p, const at::Tensor& latents) {
   return at::bmm(heads, p.up_value.transpose(1, 2)).transpose(0, 1).flatten(1);
 }
 
-// Picked rows of one query: from the table, or all before it.
+// Picked rows of one query.
 struct Picked {
   const int32_t* rows;
   int64_t count;
 };
 
-Picked stored(const at::Tensor& selected, const std::vector<int32_t>& all, int64_t row, int64_t position) {
-  if (!selected.defined()) return {all.data(), position + 1};
-  const int64_t top_k = selected.size(1);
-  return {selected.const_data_ptr<int32_t>() + row * top_k, std::min(position + 1, top_k)};
-}
-
-std::vector<int32_t> counting(const Segments& segments) {
+int64_t longest_of(const Segments& segments) {
   int64_t longest = 0;
   for (size_t s = 0; s < segments.count(); ++s)
     longest = std::max(longest, segments.starts[s + 1] - segments.starts[s]);
-  std::vector<int32_t> rows(static_cast<size_t>(longest));
+  return longest;
+}
+
+std::vector<int32_t> counting(const Segments& segments) {
+  std::vector<int32_t> rows(static_cast<size_t>(longest_of(segments)));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
 }
+
+// f32, as the padded inputs: where the gradients of the divergence of some rows of a segment go.
+struct IndexSums {
+  at::Tensor query, weight;  // [N, H_I, index_stride], [N, H_I], set
+  at::Tensor key;            // [rows of the segment, index_stride], added to
+
+  IndexGradients of(const SparseShape& s, int64_t row) const {
+    if (!key.defined()) return {};
+    return {out(query) + row * s.index_heads * s.index_stride, out(weight) + row * s.index_heads, out(key)};
+  }
+};
 
 // The whole of the forward for one part.
 class ForwardPart {
@@ -151,7 +161,8 @@ class ForwardPart {
         part_(part),
         longest_(part.end - part.first),
         most_(index.top_k > 0 ? std::min(index.top_k, longest_) : longest_) {
-    if (to.dindex_key.defined()) dkeys_ = at::zeros({longest_, p_.shape.index_stride}, at::kFloat);
+    if (to.dindex_key.defined())
+      sums_ = {to.dindex_query, to.dindex_weight, at::zeros({longest_, p_.shape.index_stride}, at::kFloat)};
   }
 
   void run() {
@@ -176,7 +187,7 @@ class ForwardPart {
   }
   // What the part adds to sums over parts, in turn.
   void hand_in() const {
-    if (dkeys_.defined()) at::Tensor(to_.dindex_key.narrow(0, part_.first, longest_)).add_(dkeys_);
+    if (sums_.key.defined()) at::Tensor(to_.dindex_key.narrow(0, part_.first, longest_)).add_(sums_.key);
     if (divergence_) out(to_.divergence)[part_.segment] += static_cast<float>(sum_);
   }
 
@@ -198,9 +209,7 @@ class ForwardPart {
         picked = {picked_.data(),
                   k.select_top(scores, position + 1, index_.top_k, picked_.data(), out(kept_), sort_keys_.data())};
         kept = in(kept_);
-        int32_t* table = to_.selected.mutable_data_ptr<int32_t>() + at * index_.top_k;
-        std::copy_n(picked.rows, picked.count, table);
-        std::fill(table + picked.count, table + index_.top_k, -1);
+        write_gaps(picked.rows, picked.count, to_.selected.mutable_data_ptr<uint8_t>() + at * to_.selected.size(1));
       }
       attend(queries, block, at, picked, kept);
     }
@@ -213,13 +222,9 @@ class ForwardPart {
                      in(queries) + in_block * s.heads * s.key_stride, out(latents_) + in_block * s.heads * s.out_stride,
                      out(to_.log_sum) + row * s.heads, divergence_ ? out(target_) : nullptr, out(scratch_));
     if (!divergence_) return;
-    IndexGradients gradients{};
-    if (dkeys_.defined())
-      gradients = {out(to_.dindex_query) + row * s.index_heads * s.index_stride,
-                   out(to_.dindex_weight) + row * s.index_heads, out(dkeys_)};
     sum_ += k.index_divergence(s, in(p_.index_key) + part_.first * s.index_stride, picked.rows, picked.count, kept,
                                in(target_), in(p_.index_query) + row * s.index_heads * s.index_stride,
-                               in(p_.index_weight) + row * s.index_heads, gradients, out(scratch_));
+                               in(p_.index_weight) + row * s.index_heads, sums_.of(s, row), out(scratch_));
   }
 
   const Problem& p_;
@@ -230,7 +235,8 @@ class ForwardPart {
   const bool divergence_;
   const Part part_;
   const int64_t longest_, most_;  // rows of the segment up to the part's end; rows that a query picks
-  at::Tensor scores_, products_, kept_, target_, scratch_, latents_, dkeys_;
+  at::Tensor scores_, products_, kept_, target_, scratch_, latents_;
+  IndexSums sums_;
   std::vector<uint32_t> sort_keys_;
   std::vector<int32_t> picked_;
   double sum_ = 0;
@@ -250,65 +256,103 @@ std::vector<at::Tensor> panels_of(const Problem& p, const Segments& segments) {
   return panels;
 }
 
+// What a backward is asked for, and where it goes.
+struct BackwardRequest {
+  const SparseForward& forward;
+  int64_t top_k;
+  at::Tensor dout;          // undefined: only the divergence's gradients
+  at::Tensor dquery;        // [N, H, P + R]
+  at::Tensor dkeys, dkv_b;  // f32 [N, key_stride], [H, P + W, L]; dkv_b undefined where not wanted
+  at::Tensor dindex_query, dindex_weight, dindex_key;  // undefined where not wanted
+};
+
 // Backward of one part.
 class BackwardPart {
  public:
-  BackwardPart(const Problem& problem, const SparseForward& forward, const at::Tensor& dout, const at::Tensor& dquery,
-               const std::vector<int32_t>& all, bool wants_kv_b, const Part& part)
-      : p_(problem), forward_(forward), dout_(dout), dquery_(dquery), all_(all), part_(part) {
-    dkeys_ = at::zeros({part.end - part.first, p_.shape.key_stride}, at::kFloat);
-    if (wants_kv_b) {
+  BackwardPart(const Problem& problem, const BackwardRequest& request, const std::vector<int32_t>& all,
+               const Part& part)
+      : p_(problem), to_(request), all_(all), part_(part), longest_(part.end - part.first) {
+    if (to_.dout.defined()) dkeys_ = at::zeros({longest_, p_.shape.key_stride}, at::kFloat);
+    if (to_.dkv_b.defined()) {
       dup_key_ = at::zeros_like(p_.up_key);
       dup_value_ = at::zeros_like(p_.up_value);
     }
+    if (to_.dindex_key.defined())
+      sums_ = {to_.dindex_query, to_.dindex_weight, at::zeros({longest_, p_.shape.index_stride}, at::kFloat)};
   }
 
   void run() {
-    const SparseShape& s = p_.shape;
-    const LatentShape& l = p_.latent;
-    const int64_t longest = part_.end - part_.first;
-    const int64_t most = forward_.selected.defined() ? std::min(forward_.selected.size(1), longest) : longest;
-    const at::Tensor scratch = at::empty({kernels().sparse_scratch(s, most)}, at::kFloat);
-    for (int64_t begin = part_.begin; begin < part_.end; begin += kBlockRows) {
-      const int64_t count = std::min(kBlockRows, part_.end - begin);
-      const at::Tensor queries = latent_queries(p_, begin, count);
-      const at::Tensor dvalues =
-          dout_.narrow(0, begin, count).to(at::kFloat).view({count, l.heads, l.value}).transpose(0, 1);
-      at::Tensor dlatents = at::zeros({count, l.heads, s.out_stride}, at::kFloat);
-      dlatents.narrow(2, 0, l.latent).copy_(at::bmm(dvalues, p_.up_value).transpose(0, 1));
-      const at::Tensor latents = at::empty_like(dlatents), dqueries = at::empty_like(queries);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t row = begin + i, wide = s.heads * s.key_stride, narrow = s.heads * s.out_stride;
-        const Picked picked = stored(forward_.selected, all_, row, row - part_.first);
-        kernels().sparse_backward(s, in(p_.keys) + part_.first * s.key_stride, picked.rows, picked.count,
-                                  in(queries) + i * wide, in(forward_.log_sum) + row * s.heads,
-                                  in(dlatents) + i * narrow, out(latents) + i * narrow, out(dqueries) + i * wide,
-                                  out(dkeys_), out(scratch));
-      }
-      const at::Tensor dmade = dqueries.narrow(2, 0, l.latent).transpose(0, 1).mul(l.scale);  // [H, B, L]
-      at::Tensor to = dquery_.narrow(0, begin, count);
-      to.narrow(2, 0, l.plain).copy_(at::bmm(dmade, p_.up_key.transpose(1, 2)).transpose(0, 1));
-      to.narrow(2, l.plain, l.rotated).copy_(dqueries.narrow(2, l.latent, l.rotated) * l.scale);
-      if (!dup_key_.defined()) continue;
-      const at::Tensor plain = p_.query.narrow(0, begin, count).narrow(2, 0, l.plain).to(at::kFloat).permute({1, 2, 0});
-      dup_key_.baddbmm_(plain, dmade);
-      dup_value_.baddbmm_(dvalues.transpose(1, 2), latents.narrow(2, 0, l.latent).transpose(0, 1));
-    }
+    const int64_t most = to_.top_k > 0 ? std::min(to_.top_k, longest_) : longest_;
+    scratch_ = at::empty({kernels().sparse_scratch(p_.shape, most)}, at::kFloat);
+    target_ = at::empty({most}, at::kFloat);
+    picked_.resize(static_cast<size_t>(most));
+    for (int64_t begin = part_.begin; begin < part_.end; begin += kBlockRows)
+      block(begin, std::min(kBlockRows, part_.end - begin));
   }
-  void hand_in(const at::Tensor& dkeys, const at::Tensor& dkv_b) const {
-    at::Tensor(dkeys.narrow(0, part_.first, part_.end - part_.first)).add_(dkeys_);
+  void hand_in() const {
+    const auto rows = [&](const at::Tensor& t) { return at::Tensor(t.narrow(0, part_.first, longest_)); };
+    if (dkeys_.defined()) rows(to_.dkeys).add_(dkeys_);
+    if (sums_.key.defined()) rows(to_.dindex_key).add_(sums_.key);
     if (!dup_key_.defined()) return;
-    at::Tensor(dkv_b.narrow(1, 0, p_.latent.plain)).add_(dup_key_);
-    at::Tensor(dkv_b.narrow(1, p_.latent.plain, p_.latent.value)).add_(dup_value_);
+    at::Tensor(to_.dkv_b.narrow(1, 0, p_.latent.plain)).add_(dup_key_);
+    at::Tensor(to_.dkv_b.narrow(1, p_.latent.plain, p_.latent.value)).add_(dup_value_);
   }
 
  private:
+  // Rows before the query's own that attention saw.
+  Picked picked(int64_t row) {
+    const int64_t position = row - part_.first;
+    if (to_.top_k <= 0) return {all_.data(), position + 1};
+    const at::Tensor& selected = to_.forward.selected;
+    const int64_t count = std::min(position + 1, to_.top_k);
+    read_gaps(selected.const_data_ptr<uint8_t>() + row * selected.size(1), count, picked_.data());
+    return {picked_.data(), count};
+  }
+
+  void block(int64_t begin, int64_t count) {
+    const SparseShape& s = p_.shape;
+    const LatentShape& l = p_.latent;
+    const at::Tensor queries = latent_queries(p_, begin, count);
+    at::Tensor dvalues, dlatents, latents, dqueries;
+    if (to_.dout.defined()) {
+      dvalues = to_.dout.narrow(0, begin, count).to(at::kFloat).view({count, l.heads, l.value}).transpose(0, 1);
+      dlatents = at::zeros({count, l.heads, s.out_stride}, at::kFloat);
+      dlatents.narrow(2, 0, l.latent).copy_(at::bmm(dvalues, p_.up_value).transpose(0, 1));
+      latents = at::empty_like(dlatents);
+      dqueries = at::empty_like(queries);
+    }
+    const auto row_of = [](const at::Tensor& t, int64_t i) { return t.defined() ? out(t) + i * t.stride(0) : nullptr; };
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = begin + i;
+      const Picked rows = picked(row);
+      kernels().sparse_backward(s, in(p_.keys) + part_.first * s.key_stride, rows.rows, rows.count, row_of(queries, i),
+                                in(to_.forward.log_sum) + row * s.heads, row_of(dlatents, i), row_of(latents, i),
+                                row_of(dqueries, i), row_of(dkeys_, 0), sums_.key.defined() ? out(target_) : nullptr,
+                                out(scratch_));
+      if (sums_.key.defined())
+        kernels().index_divergence(s, in(p_.index_key) + part_.first * s.index_stride, rows.rows, rows.count, nullptr,
+                                   in(target_), in(p_.index_query) + row * s.index_heads * s.index_stride,
+                                   in(p_.index_weight) + row * s.index_heads, sums_.of(s, row), out(scratch_));
+    }
+    if (!to_.dout.defined()) return;
+    const at::Tensor dmade = dqueries.narrow(2, 0, l.latent).transpose(0, 1).mul(l.scale);  // [H, B, L]
+    at::Tensor to = to_.dquery.narrow(0, begin, count);
+    to.narrow(2, 0, l.plain).copy_(at::bmm(dmade, p_.up_key.transpose(1, 2)).transpose(0, 1));
+    to.narrow(2, l.plain, l.rotated).copy_(dqueries.narrow(2, l.latent, l.rotated) * l.scale);
+    if (!dup_key_.defined()) return;
+    const at::Tensor plain = p_.query.narrow(0, begin, count).narrow(2, 0, l.plain).to(at::kFloat).permute({1, 2, 0});
+    dup_key_.baddbmm_(plain, dmade);
+    dup_value_.baddbmm_(dvalues.transpose(1, 2), latents.narrow(2, 0, l.latent).transpose(0, 1));
+  }
+
   const Problem& p_;
-  const SparseForward& forward_;
-  const at::Tensor &dout_, &dquery_;
+  const BackwardRequest& to_;
   const std::vector<int32_t>& all_;
   const Part part_;
-  at::Tensor dkeys_, dup_key_, dup_value_;
+  const int64_t longest_;  // rows of the segment up to the part's end
+  at::Tensor dkeys_, dup_key_, dup_value_, scratch_, target_;
+  IndexSums sums_;
+  std::vector<int32_t> picked_;
 };
 
 // make(part) -> object with run(); hand_in(object) in the order of the parts.
@@ -336,7 +380,8 @@ SparseForward sparse_attention(const SparseInputs& rows, const at::Tensor& kv_b,
   SparseForward to;
   to.out = at::empty({n, shape.heads * shape.value}, rows.query.options().requires_grad(false));
   to.log_sum = at::empty({n, shape.heads}, at::kFloat);
-  if (index.top_k > 0) to.selected = at::empty({n, index.top_k}, at::kInt);
+  const int64_t longest = longest_of(segments);
+  if (index.top_k > 0) to.selected = at::empty({n, gap_bytes(std::min(index.top_k, longest), longest)}, at::kByte);
   if (divergence) to.divergence = at::zeros({static_cast<int64_t>(segments.count())}, at::kFloat);
   if (divergence && gradients) {
     to.dindex_query = at::empty_like(p.index_query);
@@ -361,22 +406,38 @@ SparseForward sparse_attention(const SparseInputs& rows, const at::Tensor& kv_b,
 
 SparseGradients sparse_attention_backward(const at::Tensor& dout, const SparseInputs& rows, const at::Tensor& kv_b,
                                           const SparseForward& forward, const LatentShape& shape,
-                                          const Segments& segments, bool wants_kv_b) {
-  const Problem p = problem_of(rows, kv_b, shape, nullptr);
-  SparseGradients to;
-  to.query = at::empty_like(p.query);
-  const at::Tensor dkeys = at::zeros_like(p.keys);
-  if (wants_kv_b) to.kv_b = at::zeros({shape.heads, shape.plain + shape.value, shape.latent}, at::kFloat);
+                                          const IndexShape& index, const Segments& segments, bool wants_kv_b,
+                                          bool wants_index) {
+  const Problem p = problem_of(rows, kv_b, shape, wants_index ? &index : nullptr);
+  BackwardRequest request{forward, index.top_k, dout, {}, {}, {}, {}, {}, {}};
+  if (dout.defined()) {
+    request.dquery = at::empty_like(p.query);
+    request.dkeys = at::zeros_like(p.keys);
+    if (wants_kv_b) request.dkv_b = at::zeros({shape.heads, shape.plain + shape.value, shape.latent}, at::kFloat);
+  }
+  if (wants_index) {
+    request.dindex_query = at::empty_like(p.index_query);
+    request.dindex_weight = at::empty_like(p.index_weight);
+    request.dindex_key = at::zeros_like(p.index_key);
+  }
   const std::vector<int32_t> all = counting(segments);
   for_parts(
-      parts_of(segments),
-      [&](const Part& part) { return BackwardPart(p, forward, dout, to.query, all, wants_kv_b, part); },
-      [&](const BackwardPart& part) { part.hand_in(dkeys, to.kv_b); });
-  to.query = to.query.flatten(1);
-  const auto type = rows.latent.scalar_type();
-  to.latent = dkeys.narrow(1, 0, shape.latent).to(type).contiguous();
-  to.shared_key = dkeys.narrow(1, shape.latent, shape.rotated).to(type).contiguous();
-  if (wants_kv_b) to.kv_b = to.kv_b.view({shape.heads * (shape.plain + shape.value), shape.latent});
+      parts_of(segments), [&](const Part& part) { return BackwardPart(p, request, all, part); },
+      [](const BackwardPart& part) { part.hand_in(); });
+  SparseGradients to;
+  if (dout.defined()) {
+    to.query = request.dquery.flatten(1);
+    const auto type = rows.latent.scalar_type();
+    to.latent = request.dkeys.narrow(1, 0, shape.latent).to(type).contiguous();
+    to.shared_key = request.dkeys.narrow(1, shape.latent, shape.rotated).to(type).contiguous();
+    if (wants_kv_b) to.kv_b = request.dkv_b.view({shape.heads * (shape.plain + shape.value), shape.latent});
+  }
+  if (wants_index) {
+    const int64_t n = rows.query.size(0);
+    to.index_query = request.dindex_query.narrow(2, 0, index.size).reshape({n, index.heads * index.size});
+    to.index_key = request.dindex_key.narrow(1, 0, index.size).contiguous();
+    to.index_weight = request.dindex_weight.div_(std::sqrt(static_cast<double>(index.size)));
+  }
   return to;
 }
 

@@ -2,8 +2,8 @@
 // are dealt to threads in parts of consecutive rows; what parts add to the same rows is added in the order of the
 // parts, so the number of threads changes no bit.
 //
-// Memory beside inputs and results: selected rows, i32 [N, top_k]; a copy of the latents and of the index keys in f32;
-// for each thread a gradient of them, and a few hundred queries' worth of latents.
+// Memory beside inputs and results: selected rows, about a byte each; a copy of the latents and of the index keys in
+// f32; for each thread a gradient of them, and a few hundred queries' worth of latents.
 #pragma once
 
 #include "nn/sparse_attention.h"
@@ -13,21 +13,25 @@ namespace lf::nn::cpu {
 struct SparseForward {
   at::Tensor out;         // [N, H W] in the query's dtype
   at::Tensor log_sum;     // f32 [N, H]
-  at::Tensor selected;    // i32 [N, top_k], rows of the segment, ascending, -1 past the last; undefined with top_k 0
+  at::Tensor selected;    // u8 [N, .], rows of the segment (row_gaps.h); undefined with top_k 0
   at::Tensor divergence;  // f32 [S]; undefined where not wanted
   at::Tensor dindex_query, dindex_key, dindex_weight;  // f32, of the divergence; undefined where not wanted
 };
 
-// kv_b [H (P + W), L]. gradients: also those of the divergence.
+// kv_b [H (P + W), L]. gradients: also those of the divergence, for those who do not run back.
 SparseForward sparse_attention(const SparseInputs& rows, const at::Tensor& kv_b, const LatentShape& shape,
                                const IndexShape& index, const Segments& segments, bool divergence, bool gradients);
 
 struct SparseGradients {
-  at::Tensor query, latent, shared_key;  // in their dtypes
-  at::Tensor kv_b;                       // f32, as kv_b; undefined where not wanted
+  at::Tensor query, latent, shared_key;             // in their dtypes; undefined without dout
+  at::Tensor kv_b;                                  // f32, as kv_b; undefined where not wanted
+  at::Tensor index_query, index_key, index_weight;  // f32, of the divergence; undefined where not wanted
 };
+// Attention's shares are made again, and the divergence's gradients from them. dout [N, H W]; undefined: only the
+// divergence's. forward: log_sum and selected.
 SparseGradients sparse_attention_backward(const at::Tensor& dout, const SparseInputs& rows, const at::Tensor& kv_b,
                                           const SparseForward& forward, const LatentShape& shape,
-                                          const Segments& segments, bool wants_kv_b);
+                                          const IndexShape& index, const Segments& segments, bool wants_kv_b,
+                                          bool wants_index);
 
 }  // namespace lf::nn::cpu

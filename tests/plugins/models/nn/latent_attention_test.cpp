@@ -6,6 +6,7 @@
 
 #include "block_check.h"
 #include "nn/cpu/kernels.h"
+#include "nn/cpu/row_gaps.h"
 #include "nn/sparse_attention.h"
 
 namespace lf::nn::test {
@@ -184,6 +185,90 @@ TEST(SparseAttention, has_the_same_bits_for_one_and_for_several_threads) {
   }
   at::set_num_threads(threads);
   for (size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(results[0][i].equal(results[1][i])) << "tensor " << i;
+}
+
+// Row by row as the report writes it, both sides normalised over the selected rows.
+TEST(SparseAttention, the_teacher_is_over_the_selected_rows_alone) {
+  const int64_t n = 30, top_k = 5;
+  const Sparse s(n, at::kFloat);
+  const LatentShape& shape = kShape;
+  const auto wide = [&](size_t i) { return s.inputs[i].detach().to(at::kDouble); };
+  const Selection rows =
+      select_rows(s.inputs[3].detach(), s.inputs[4].detach(), s.inputs[5].detach(), {2, Sparse::kIndex.size, top_k});
+  const at::Tensor plain_keys = at::mm(wide(1), s.kv_b.value.to(at::kDouble).t())
+                                    .view({n, shape.heads, shape.plain + shape.value})
+                                    .narrow(2, 0, shape.plain);
+  double wanted = 0;
+  for (int64_t t = 0; t < n; ++t) {
+    const at::Tensor picked = rows.selected[t].nonzero().squeeze(1);
+    ASSERT_EQ(picked.size(0), std::min(t + 1, top_k));
+    at::Tensor teacher = at::zeros({picked.size(0)}, at::kDouble);
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      const at::Tensor keys = at::cat({plain_keys.select(1, h), wide(2)}, 1).index_select(0, picked);
+      const at::Tensor query = wide(0)[t].narrow(0, h * shape.head_size(), shape.head_size());
+      teacher = teacher + (at::mv(keys, query) * shape.scale).softmax(0);
+    }
+    teacher = teacher / teacher.sum();
+    const at::Tensor learner = rows.scores[t].index_select(0, picked).to(at::kDouble).log_softmax(0);
+    wanted += (teacher * (teacher.log() - learner)).sum().item<double>();
+  }
+  EXPECT_NEAR(s.run({{0, n}}, top_k).divergence.item<float>(), wanted, 1e-5 * wanted);
+}
+
+// Two losses that are run back together, one after the other, or alone leave the same gradients.
+TEST(SparseAttention, gradients_of_attention_and_divergence_add_up_however_they_come) {
+  const Segments segments{{0, 17, 60}};
+  for (const int64_t top_k : {int64_t{0}, int64_t{6}}) {
+    const Sparse together(60, at::kFloat), attends(60, at::kFloat), learns(60, at::kFloat);
+    const IndexedAttention a = together.run(segments, top_k), b = attends.run(segments, top_k),
+                           c = learns.run(segments, top_k);
+    const at::Tensor each = at::tensor({0.5, 3.0}, at::kFloat);
+    torch::autograd::backward({a.out, a.divergence}, {at::ones_like(a.out), each});
+    torch::autograd::backward({b.out}, {at::ones_like(b.out)});
+    torch::autograd::backward({c.divergence}, {each});
+    for (size_t i = 0; i < 6; ++i)
+      EXPECT_TRUE(together.inputs[i].grad().equal((i < 3 ? attends : learns).inputs[i].grad())) << "input " << i;
+  }
+}
+
+// In the warm-up nothing but the indexer runs back, and its gradients are made on another way.
+TEST(SparseAttention, an_indexer_that_learns_alone_gets_the_gradients_that_it_gets_beside_attention) {
+  const Segments segments{{0, 17, 60}};
+  for (const int64_t top_k : {int64_t{0}, int64_t{6}}) {
+    const Sparse beside(60, at::kFloat);
+    Sparse alone(60, at::kFloat);
+    for (size_t i = 0; i < 3; ++i) alone.inputs[i] = alone.inputs[i].detach();
+    alone.kv_b.gradient = at::Tensor();
+    for (const Sparse* s : {&beside, static_cast<const Sparse*>(&alone)}) {
+      const IndexedAttention made = s->run(segments, top_k);
+      EXPECT_EQ(made.out.requires_grad(), s == &beside);
+      torch::autograd::backward({made.divergence}, {at::tensor({0.5, 3.0}, at::kFloat)});
+    }
+    for (size_t i = 3; i < 6; ++i)
+      EXPECT_LE(apart(alone.inputs[i].grad(), beside.inputs[i].grad()), 1e-5) << "input " << i;
+  }
+}
+
+TEST(RowGaps, hold_any_ascending_rows_in_the_bytes_that_are_set_aside) {
+  const std::vector<std::vector<int32_t>> cases = {
+      {}, {0}, {0, 1, 2, 3}, {254}, {255}, {256, 511, 512, 1022}, {509, 510, 765, 99999}, {0, 99999}};
+  for (const std::vector<int32_t>& rows : cases) {
+    const auto count = static_cast<int64_t>(rows.size());
+    constexpr uint8_t kUntouched = 77;
+    std::vector<uint8_t> bytes(static_cast<size_t>(cpu::gap_bytes(count, 100000)) + 1, kUntouched);
+    cpu::write_gaps(rows.data(), count, bytes.data());
+    EXPECT_EQ(bytes.back(), kUntouched);
+    std::vector<int32_t> again(rows.size());
+    cpu::read_gaps(bytes.data(), count, again.data());
+    EXPECT_EQ(again, rows);
+  }
+  // The most that there can be: every gap counted in full.
+  std::vector<int32_t> last = {254};
+  EXPECT_EQ(cpu::gap_bytes(1, 255), 2);
+  std::vector<uint8_t> bytes(2);
+  cpu::write_gaps(last.data(), 1, bytes.data());
+  cpu::read_gaps(bytes.data(), 1, last.data());
+  EXPECT_EQ(last[0], 254);
 }
 
 TEST(SelectTop, takes_the_largest_ascending_by_row_for_every_instruction_set) {

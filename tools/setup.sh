@@ -107,7 +107,7 @@ manual() {
 }
 
 manual_text() {
-  [ -f data/gimp_text/train.jsonl ] && return
+  [ -f data/gimp_text/documents.jsonl ] && return
   say "writing the manual's text"
   /usr/bin/python3 tools/manual_text.py data/gimp/train.jsonl data/gimp_text
 }

@@ -103,6 +103,23 @@ compute = "fp32"
         self.assertEqual(changed, {n for n in before if ".indexer." in n})
         self.assertLess(steps[-1]["loss"], steps[0]["loss"])
 
+    def test_without_its_indexers_a_model_attends_to_every_row_and_leaves_them_as_they_are(self):
+        config = json.loads((self.folder / "config.json").read_text())
+        (self.folder / "wide.json").write_text(json.dumps({**config, "index_topk": 1000}))
+        off = self.run_job("off", options='indexer = "off"')
+        wide = self.run_job("wide", options='indexer = "frozen"', model='config = "wide.json"')
+        narrow = self.run_job("narrow", options='indexer = "frozen"')
+        for a, b in zip(off, wide, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-5 * a["loss"])
+            self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=1e-3 * a["grad_norm"])
+        self.assertNotEqual([row["loss"] for row in narrow], [row["loss"] for row in wide])
+        start = self.run_job("start", steps=1, options='indexer = "off"')
+        self.assertNotIn("indexer_kl", json.dumps(start))
+        before, after = (read(self.folder / name / "model/model.safetensors") for name in ("start", "off"))
+        changed = {n for n in before if before[n] != after[n]}
+        self.assertTrue(changed)
+        self.assertFalse({n for n in changed if ".indexer." in n})
+
     def test_a_directory_of_fp8_weights_trains_and_is_written_in_bf16(self):
         self.run_job("made", steps=1)
         directory = self.folder / "fp8"

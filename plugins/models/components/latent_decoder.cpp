@@ -165,7 +165,7 @@ at::Tensor LatentDecoderStage::attention(const Layer& layer, const LatentDecoder
   const at::Tensor shared_key =
       nn::rotate_part(parts[2].unsqueeze(1), 0, nn::RotaryPairs::kNeighbours, batch.rotary).flatten(1);
   at::Tensor out;
-  if (c.indexed) {
+  if (c.uses_index()) {
     const Indexer& indexer = layer.indexer;
     at::Tensor rows;
     {

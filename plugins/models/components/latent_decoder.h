@@ -28,6 +28,7 @@ namespace lf::components {
 
 // What of a model with an indexer is trained (DeepSeek-V3.2-Exp report, section 2.1).
 enum class IndexerStage {
+  kOff,     // attention is dense, as before the indexers came; they stay as they are
   kFrozen,  // selects, does not learn
   kWarmup,  // learns from dense attention; nothing else learns
   kSparse   // learns from the rows that it selects; the rest from the token losses
@@ -63,7 +64,8 @@ struct LatentDecoderConfig {
     return experts > 0 && (layer >= layers || sparse_layers[static_cast<size_t>(layer)]);
   }
   bool warms_up() const { return indexed && stage == IndexerStage::kWarmup; }
-  bool learns_index() const { return indexed && stage != IndexerStage::kFrozen; }
+  bool uses_index() const { return indexed && stage != IndexerStage::kOff; }
+  bool learns_index() const { return uses_index() && stage != IndexerStage::kFrozen; }
 };
 
 ParameterTable parameter_table(const LatentDecoderConfig& config);

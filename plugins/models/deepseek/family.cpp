@@ -47,10 +47,12 @@ Options parse_options(const nlohmann::json& table, const DeepseekConfig& config)
   const std::string indexer = fields.text("indexer", "sparse");
   if (indexer == "frozen") {
     options.indexer = components::IndexerStage::kFrozen;
+  } else if (indexer == "off") {
+    options.indexer = components::IndexerStage::kOff;
   } else if (indexer == "warmup") {
     options.indexer = components::IndexerStage::kWarmup;
   } else if (indexer != "sparse") {
-    fields.refuse("indexer", "\"sparse\", \"warmup\" or \"frozen\"");
+    fields.refuse("indexer", "\"sparse\", \"warmup\", \"frozen\" or \"off\"");
   }
   if (fields.has("indexer") && !config.indexer) fields.refuse("indexer", "nothing: a deepseek_v3 model has no indexer");
   options.indexer_loss = at_least_zero(fields, "indexer_loss", options.indexer_loss);

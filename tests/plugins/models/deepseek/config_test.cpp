@@ -63,6 +63,17 @@ TEST(DeepseekConfig, yarn_sets_frequencies_and_the_scale_of_scores) {
   EXPECT_EQ(decoder.rotary.amplitude, 1);
 }
 
+TEST(DeepseekConfig, the_indexers_rotation_is_what_the_config_says) {
+  const auto pairs = [](const json& more) {
+    json config = published();
+    config.update(more);
+    return compose(parse_config(config.dump()), true, {}).index_pairs;
+  };
+  EXPECT_EQ(pairs(json::object()), nn::RotaryPairs::kHalves);
+  EXPECT_EQ(pairs({{"indexer_rope_interleave", false}}), nn::RotaryPairs::kHalves);
+  EXPECT_EQ(pairs({{"indexer_rope_interleave", true}}), nn::RotaryPairs::kNeighbours);
+}
+
 TEST(DeepseekConfig, what_would_change_the_maths_is_refused_by_name) {
   const auto with = [](const char* key, const json& value) {
     json config = published();
@@ -98,6 +109,7 @@ TEST(DeepseekOptions, the_stages_say_what_is_trained) {
   EXPECT_EQ(sparse.first, 62 * 5);
   EXPECT_EQ(trained({{"indexer", "warmup"}}), std::pair(62 * 5, 0));
   EXPECT_EQ(trained({{"indexer", "frozen"}}), std::pair(0, sparse.second));
+  EXPECT_EQ(trained({{"indexer", "off"}}), std::pair(0, sparse.second));
   EXPECT_EQ(trained({{"bias_update_rate", 0}}).second, sparse.second - 59);
 }
 

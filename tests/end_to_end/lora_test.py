@@ -274,6 +274,37 @@ class Groups(Case):
         self.assertIn("no group", result.stdout)
 
 
+class TextModels(Case):
+    def test_adapters_of_text_models_learn_alone_are_merged_and_open_again(self):
+        data = self.folder / "text.jsonl"
+        with data.open("w") as lines:
+            for i in range(24):
+                lines.write(json.dumps({"conversations": [{"from": "human", "value": f"Say {i}"},
+                                                          {"from": "gpt", "value": "red green blue " * (1 + i % 3)}]}) + "\n")
+        decoder = {key: value for key, value in COMPOSED["decoder"].items() if key != "type"}
+        experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+        # Llama's own template needs its own tokens.
+        for kind, more in (("llama", {}), ("qwen2", {}), ("qwen3", {}), ("qwen3_moe", experts)):
+            with self.subTest(kind):
+                file = self.folder / f"{kind}.json"
+                file.write_text(json.dumps({"model_type": kind, **decoder, **more}))
+                family = ["model.family=causal_lm", f"data.path={data}", "data.chat_template=chatml"]
+                base = self.train(f"{kind}_base", *family, f"model.config={file}", *STILL) / "model"
+                run = self.over(base, f"{kind}_learns", *family, *lora(rank=4, alpha=8, targets=["*.q_proj", "*.o_proj"]),
+                                "job.steps=12", "optimizer.learning_rate=3e-2")
+                curve = [row["loss"] for row in metrics(run)]
+                self.assertEqual(curve[0], self.first_loss(self.over(base, f"{kind}_plain", *family, *STILL)))
+                self.assertLess(curve[-1], curve[0] - 0.1)
+                before, after = read(base / "model.safetensors"), read(run / "model/model.safetensors")
+                self.assertEqual({name for name in before if before[name] != after[name]},
+                                 {f"model.layers.{i}.self_attn.{part}_proj.weight" for i in (0, 1) for part in "qo"})
+                tensors = read(run / "adapter/adapter_model.safetensors")
+                self.assertEqual(tensors["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"][1], [4, 32])
+                applied = self.over(base, f"{kind}_applied", *family, f"lora.path={run / 'adapter'}", *STILL)
+                merged = self.over(run / "model", f"{kind}_merged", *family, *STILL)
+                self.assertAlmostEqual(self.first_loss(applied), self.first_loss(merged), delta=2e-6)
+
+
 class ThreeStages(Case):
     def test_projector_first_then_adapters_on_the_decoder_then_reopened(self):
         """docs: plugins/models/compose/README.md."""

@@ -11,13 +11,14 @@ import transformers  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
 base_bytes = resident_bytes()
-model = transformers.Qwen2_5_VLForConditionalGeneration.from_pretrained(
+model = transformers.AutoModelForImageTextToText.from_pretrained(
     arguments.case, dtype=torch.bfloat16 if arguments.dtype == "bf16" else torch.float32,
     attn_implementation=arguments.attention)
 model.train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, betas=(0.9, 0.95), fused=True)
 inputs = load_file(arguments.case / "batch/inputs.safetensors")
-inputs.pop("mm_token_type_ids")
+for ours in ("mm_token_type_ids", "tiles_per_sample"):
+    inputs.pop(ours, None)
 if "pixel_values" in inputs:
     inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
 

@@ -63,31 +63,79 @@ double company(const BalanceInput& input, const std::vector<double>& seconds) {
   return std::accumulate(lightest.begin(), lightest.end(), 0.0);
 }
 
+// The least seconds that so many rows take: the cheapest first, cut at will. What a row costs is rounded down to one of
+// a thousand steps of its logarithm, so that this takes no sort and is never above the truth.
+struct CheapestRows {
+  explicit CheapestRows(const Movers& movers) : rows(kSteps, 0.0), density(kSteps, 0.0) {
+    double least = std::numeric_limits<double>::infinity(), most = 0;
+    const auto cost = [&](size_t i) { return movers.seconds[i] / static_cast<double>((*movers.rows)[i]); };
+    for (size_t i = 0; i < movers.seconds.size(); ++i) {
+      if ((*movers.rows)[i] <= 0 || movers.seconds[i] <= 0) continue;
+      least = std::min(least, cost(i));
+      most = std::max(most, cost(i));
+    }
+    const double step = most > least ? std::log(most / least) / (kSteps - 1) : 1;
+    for (size_t i = 0; i < movers.seconds.size(); ++i) {
+      if ((*movers.rows)[i] <= 0) continue;
+      const size_t at = movers.seconds[i] <= 0
+                            ? 0
+                            : std::min<size_t>(kSteps - 1, static_cast<size_t>(std::log(cost(i) / least) / step));
+      rows[at] += static_cast<double>((*movers.rows)[i]);
+      free_rows |= movers.seconds[i] <= 0;
+    }
+    for (size_t at = 0; at < kSteps; ++at) density[at] = least * std::exp(step * static_cast<double>(at)) * (1 - 1e-9);
+    if (free_rows) density[0] = 0;
+  }
+  static constexpr size_t kSteps = 1024;
+  std::vector<double> rows, density;
+  bool free_rows = false;
+};
+
 // The least level L at which the rows of the step can be held. Two samples above L/2 never share a replica, so each of
-// them has one of its own, which beside it takes rows only as long as its time stays below L: at best at the lowest
-// cost per row there is. Every other replica holds M x limit rows at most. Equal speeds only.
+// these heavy ones has a replica of its own, and what the other replicas have no room for (M x limit rows each) lies
+// beside them. Of these rows all but what fits beside the lighter ones of the heavy lies beside the others, which have
+// only the time that is left below L; the rows take at least as long as the cheapest ones would. Equal speeds only.
 double limited_makespan(const BalanceInput& input, const Movers& movers, double from) {
   const double room = static_cast<double>(movers.row_limit) * input.micro_batches;
-  double rows = 0, density = std::numeric_limits<double>::infinity();
-  std::vector<size_t> heavy;
-  for (size_t i = 0; i < movers.seconds.size(); ++i) {
-    const auto r = static_cast<double>((*movers.rows)[i]);
-    rows += r;
-    if (r > 0) density = std::min(density, movers.seconds[i] / r);
-    if (movers.seconds[i] > from / 2) heavy.push_back(i);
-  }
-  const auto holds = [&](double level) {
-    double held = 0;
-    int32_t alone = 0;
-    for (const size_t i : heavy) {
-      if (movers.seconds[i] <= level / 2) continue;
-      ++alone;
-      const double beside = density > 0 ? (level - movers.seconds[i]) / density : room;
-      held += std::min(room, static_cast<double>((*movers.rows)[i]) + beside);
-    }
-    return held + std::max(0, input.replicas - alone) * room >= rows;
+  const double all_rows = static_cast<double>(std::accumulate(movers.rows->begin(), movers.rows->end(), int64_t{0}));
+  struct Heavy {
+    double seconds, rows;
   };
-  if (heavy.empty() || holds(from)) return from;
+  std::vector<Heavy> heavy;
+  for (size_t i = 0; i < movers.seconds.size(); ++i)
+    if (movers.seconds[i] > from / 2) heavy.push_back({movers.seconds[i], static_cast<double>((*movers.rows)[i])});
+  if (heavy.empty()) return from;
+  std::ranges::sort(heavy, std::greater<>{}, &Heavy::seconds);
+  const CheapestRows cheapest(movers);
+  const auto holds = [&](double level) {
+    size_t alone = 0;
+    double beside = all_rows, outside = 0;  // rows beside the heavy; what fits beside those not taken in yet
+    for (; alone < heavy.size() && heavy[alone].seconds > level / 2; ++alone) {
+      beside -= heavy[alone].rows;
+      outside += room - heavy[alone].rows;
+    }
+    const auto replicas = static_cast<size_t>(input.replicas);
+    if (alone > replicas) return false;
+    beside -= static_cast<double>(replicas - alone) * room;
+    double time = 0, needed = 0, counted = 0;  // seconds of the `counted` cheapest rows
+    size_t at = 0;
+    double left = cheapest.rows[0];
+    for (size_t taken = 0; taken <= alone; ++taken) {
+      while (counted < beside - outside && at < CheapestRows::kSteps) {
+        const double more = std::min(left, beside - outside - counted);
+        counted += more;
+        needed += more * cheapest.density[at];
+        left -= more;
+        if (left <= 0 && ++at < CheapestRows::kSteps) left = cheapest.rows[at];
+      }
+      if (needed > time * (1 + 1e-9)) return false;
+      if (taken == alone) break;
+      time += level - heavy[taken].seconds;
+      outside -= room - heavy[taken].rows;
+    }
+    return true;
+  };
+  if (holds(from)) return from;
   double low = from, high = 2 * from;
   while (!holds(high) && high < 1e3 * from) high *= 2;
   for (int i = 0; i < 40; ++i) (holds((low + high) / 2) ? high : low) = (low + high) / 2;

@@ -16,7 +16,7 @@ Minimax::Minimax(std::string_view options_json) {
   Setting moves{.name = "moves", .word = &moves_, .words = {"free", "few", "packs"}};
   Setting within{.name = "within", .number = &within_, .least = 0, .most = 1};
   read_settings(options_json, {moves, within});
-  if (within_ < 0) within_ = moves_ == "few" ? 0.015 : 0.001;
+  if (within_ < 0) within_ = moves_ == "few" ? 0.019 : 0.001;
 }
 
 Packing Minimax::pack(const Problem& problem) const {

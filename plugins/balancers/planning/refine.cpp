@@ -1,6 +1,7 @@
 #include "planning/refine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 #include <vector>
@@ -138,7 +139,23 @@ class Refiner {
         bundle_.push_back(*take);
       }
       if (bundle_.size() > 1 && bundle_.size() < members_[to].size()) consider(from, to, give, bundle_, best);
+      consider_making_room(from, to, give, best);
     }
+  }
+
+  // As few light samples as leave room for the heavy one, where the bin that takes it is full: what it does not gain in
+  // work it gains in rows, and rows of light samples are the cheapest.
+  void consider_making_room(int32_t from, int32_t to, uint32_t give, Exchange& best) {
+    int64_t weight = 0, missing = problem_.amounts(give)[0] - room(to);
+    if (missing <= 0) return;
+    bundle_.clear();
+    for (auto take = members_[to].rbegin(); take != members_[to].rend() && missing > 0; ++take) {
+      weight += how_.weight[*take];
+      missing -= problem_.amounts(*take)[0];
+      if (weight >= how_.weight[give]) return;
+      bundle_.push_back(*take);
+    }
+    if (missing <= 0 && bundle_.size() < members_[to].size()) consider(from, to, give, bundle_, best);
   }
 
   void consider(int32_t from, int32_t to, uint32_t give, std::span<const uint32_t> takes, Exchange& best) {
@@ -225,8 +242,12 @@ class Refiner {
     // gain / moved, compared without dividing; what moves nothing counts as moving one
     const auto gain = static_cast<double>(before_ - one.worse),
                best_gain = static_cast<double>(before_ - best.score.worse);
-    return gain * static_cast<double>(std::max<int64_t>(1, best.score.moved)) >
-           best_gain * static_cast<double>(std::max<int64_t>(1, one.moved));
+    return gain * price(best.score.moved) > best_gain * price(one.moved);
+  }
+
+  double price(int64_t moved) const {
+    const auto amount = static_cast<double>(std::max<int64_t>(1, moved));
+    return how_.thrift == 0 ? 1 : how_.thrift == 0.5 ? std::sqrt(amount) : how_.thrift == 2 ? amount * amount : amount;
   }
 
   // ---- its outcome ------------------------------------------------------------------------------------------------

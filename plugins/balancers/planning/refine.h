@@ -25,6 +25,7 @@ struct Refining {
   // Prefer exchanges that move little: of those that bring the bin to the target the one with the least amount (by the
   // first limit) away from its arrival, else the one with the most gained for it.
   bool thrifty = false;
+  double thrift = 1;  // what "gained for it" means: gain over the amount to the power of 0, 0.5, 1 or 2
   std::span<const Guard> guards;
 };
 

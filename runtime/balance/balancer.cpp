@@ -86,16 +86,17 @@ BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
   return input;
 }
 
-std::vector<double> Balancer::amounts_by_replica(const StepAtoms& atoms, std::span<const lf_assignment> places) const {
+std::vector<double> Balancer::amounts_by_slot(const StepAtoms& atoms, std::span<const lf_assignment> places) const {
   const size_t n = memory_.model.n_terms();
-  std::vector<double> sums(static_cast<size_t>(memory_.model.replicas()) * n, 0.0);
+  std::vector<double> sums(static_cast<size_t>(memory_.model.replicas()) * atoms.micro_batches * n, 0.0);
   size_t first = 0;
   for (size_t c = 0; c < components_.size(); ++c) {
     const AtomTable& table = atoms.components[c];
     const size_t width = components_[c].terms.size();
-    for (size_t i = 0; i < table.sample.size(); ++i)
-      for (size_t t = 0; t < width; ++t)
-        sums[static_cast<size_t>(places[i].replica) * n + first + t] += table.amounts[i * width + t];
+    for (size_t i = 0; i < table.sample.size(); ++i) {
+      const size_t slot = static_cast<size_t>(places[i].replica) * atoms.micro_batches + places[i].micro_batch;
+      for (size_t t = 0; t < width; ++t) sums[slot * n + first + t] += table.amounts[i * width + t];
+    }
     places = places.subspan(table.sample.size());
     first += width;
   }
@@ -103,24 +104,24 @@ std::vector<double> Balancer::amounts_by_replica(const StepAtoms& atoms, std::sp
 }
 
 // Of the difference between the slowest replica as it arrived and the mean: what a plan would save is about that.
-double Balancer::error_of_saving(const StepAtoms& atoms, const BalanceInput& input) const {
-  std::vector<double> seconds(input.replicas, 0.0);
-  for (const BalancePart& part : input.parts)
-    for (size_t i = 0; i < part.seconds.size(); ++i) seconds[part.arrival_replica[i]] += part.seconds[i];
-  if (!input.speed.empty())
-    for (int32_t r = 0; r < input.replicas; ++r) seconds[r] /= input.speed[r];
-  const auto slowest = static_cast<int32_t>(std::ranges::max_element(seconds) - seconds.begin());
-  std::vector<double> difference(memory_.model.n_terms(), 0.0);
-  size_t first = 0;
-  for (size_t c = 0; c < components_.size(); ++c) {
-    const AtomTable& table = atoms.components[c];
-    const size_t width = components_[c].terms.size();
-    for (size_t i = 0; i < table.sample.size(); ++i) {
-      const double share = (table.arrival_replica[i] == slowest ? 1.0 : 0.0) - 1.0 / input.replicas;
-      for (size_t t = 0; t < width; ++t) difference[first + t] += share * table.amounts[i * width + t];
-    }
-    first += width;
+// `arrival`: amounts_by_slot of it.
+double Balancer::error_of_saving(const BalanceInput& input, const std::vector<double>& arrival) const {
+  const size_t n = memory_.model.n_terms(), replicas = static_cast<size_t>(input.replicas);
+  const std::vector<double> coefficients = memory_.model.coefficients();
+  std::vector<double> of_replica(replicas * n, 0.0), mean(n, 0.0);
+  for (size_t slot = 0; slot < replicas * input.micro_batches; ++slot)
+    for (size_t t = 0; t < n; ++t) of_replica[slot / input.micro_batches * n + t] += arrival[slot * n + t];
+  size_t slowest = 0;
+  double most = 0;
+  for (size_t r = 0; r < replicas; ++r) {
+    const auto first = of_replica.begin() + static_cast<ptrdiff_t>(r * n);
+    const double seconds = std::inner_product(coefficients.begin(), coefficients.end(), first, 0.0) /
+                           (input.speed.empty() ? 1 : input.speed[r]);
+    if (seconds > most) slowest = r, most = seconds;
+    for (size_t t = 0; t < n; ++t) mean[t] += of_replica[r * n + t] / static_cast<double>(replicas);
   }
+  std::vector<double> difference(n);
+  for (size_t t = 0; t < n; ++t) difference[t] = of_replica[slowest * n + t] - mean[t];
   return memory_.model.standard_error(difference, 0);
 }
 
@@ -136,7 +137,12 @@ StepPlan Balancer::plan(const StepAtoms& atoms) {
   const BalanceInput input = input_of(atoms);
   StepPlan result;
   result.decision = weigh(input, memory_.gap);
-  result.decision.standard_error = error_of_saving(atoms, input);
+  std::vector<lf_assignment> arrival;
+  for (const BalancePart& part : input.parts)
+    for (size_t i = 0; i < part.sample.size(); ++i)
+      arrival.push_back({part.arrival_replica[i], part.arrival_micro_batch[i], 0, 0});
+  std::vector<double> amounts = amounts_by_slot(atoms, arrival);
+  result.decision.standard_error = error_of_saving(input, amounts);
   decide(result.decision, trigger_);
   if (result.decision.balance) {
     result.plan = ask(input);
@@ -147,30 +153,41 @@ StepPlan Balancer::plan(const StepAtoms& atoms) {
     if (!result.decision.balance) result.plan = ask(input);
     result.balanced = true;
   }
-  memory_.pending[atoms.step] = {atoms.micro_batches, amounts_by_replica(atoms, result.plan.assignments)};
+  if (result.balanced) amounts = amounts_by_slot(atoms, result.plan.assignments);
+  memory_.pending[atoms.step] = {atoms.micro_batches, std::move(amounts)};
   while (memory_.pending.size() > kMostPending) memory_.pending.erase(memory_.pending.begin());
   return result;
 }
 
 Observation BalanceMemory::observe(int64_t step, std::span<const double> seconds) {
   const auto planned = pending.find(step);
-  if (planned == pending.end() || seconds.size() != static_cast<size_t>(model.replicas())) return {};
+  const auto replicas = static_cast<size_t>(model.replicas());
+  if (planned == pending.end()) return {};
+  const size_t slots = replicas * static_cast<size_t>(planned->second.micro_batches);
+  if (seconds.size() != replicas && seconds.size() != slots) return {};
   const Pending done = std::move(planned->second);
   pending.erase(planned);
 
   Observation observation;
   observation.known = true;
-  observation.measured_imbalance = imbalance(seconds);
   const std::vector<double> coefficients = model.coefficients(), speeds = model.speeds();
-  std::vector<double> predicted(seconds.size());
   const size_t n = model.n_terms();
-  for (size_t r = 0; r < predicted.size(); ++r)
-    predicted[r] = (std::inner_product(coefficients.begin(), coefficients.end(), done.amounts.begin() + r * n, 0.0) +
-                    model.fixed_seconds() * done.micro_batches) /
-                   speeds[r];
+  // By replica, or by micro-batch.
+  const size_t pieces = seconds.size() / replicas, slots_of_piece = slots / seconds.size();
+  std::vector<double> amounts(seconds.size() * n, 0.0), measured(replicas, 0.0), predicted(replicas, 0.0);
+  for (size_t slot = 0; slot < slots; ++slot)
+    for (size_t t = 0; t < n; ++t) amounts[slot / slots_of_piece * n + t] += done.amounts[slot * n + t];
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    measured[i / pieces] += seconds[i];
+    predicted[i / pieces] +=
+        (std::inner_product(coefficients.begin(), coefficients.end(), amounts.begin() + i * n, 0.0) +
+         model.fixed_seconds() * static_cast<double>(slots_of_piece)) /
+        speeds[i / pieces];
+  }
+  observation.measured_imbalance = imbalance(measured);
   observation.predicted_imbalance = imbalance(predicted);
   const int64_t drifts = model.drifts();
-  model.observe(seconds, done.amounts, done.micro_batches);
+  model.observe(seconds, amounts, static_cast<int32_t>(slots_of_piece));
   observation.drifted = model.drifts() > drifts;
   return observation;
 }
@@ -189,7 +206,7 @@ void BalanceMemory::restore(const std::string& state) {
     pending.clear();
     for (const nlohmann::json& planned : json.at("pending")) {
       Pending one{planned.at(1).get<int32_t>(), planned.at(2).get<std::vector<double>>()};
-      if (one.amounts.size() != model.n_terms() * static_cast<size_t>(model.replicas())) continue;
+      if (one.amounts.size() != model.n_terms() * static_cast<size_t>(model.replicas() * one.micro_batches)) continue;
       pending[planned.at(0).get<int64_t>()] = std::move(one);
     }
   } catch (const nlohmann::json::exception& broken) {

@@ -2,7 +2,7 @@
 // with the same numbers in the same order, so that all of them are in the same state and make the same plans.
 //
 //   per step:  plan(step, atoms gathered from all ranks)  -> who trains what
-//              observe(step, seconds of every rank)        once they have come with a later gather
+//              observe(step, seconds of every micro-batch)  once they have come with a later gather
 #pragma once
 
 #include <cstdint>
@@ -58,14 +58,15 @@ struct Observation {
 struct BalanceMemory {
   struct Pending {  // planned and not yet observed
     int32_t micro_batches = 0;
-    std::vector<double> amounts;  // [replicas, terms]
+    std::vector<double> amounts;  // [replicas, micro-batches, terms]
   };
   CostModel model;
   double gap = 0.01;  // running mean of plans' distance from their bound
   std::map<int64_t, Pending> pending;
 
-  // Compute seconds of every replica in that step, before any wait; one that is no time (NaN, 0) is left out and
-  // counted. Steps may come in any order; one that is not known, or twice, is ignored.
+  // Compute seconds in that step, before any wait, of every replica, [replicas], or of every micro-batch, [replicas,
+  // micro-batches], which tell more; one that is no time (NaN, 0) is left out and counted. Steps may come in any order;
+  // one that is not known, or twice, is ignored.
   Observation observe(int64_t step, std::span<const double> seconds);
 
   // JSON for checkpoints; restore(state()) goes on bit for bit, and a state of another number of replicas gives its
@@ -94,8 +95,8 @@ class Balancer {
  private:
   BalancePlan ask(const BalanceInput& input);
   BalanceInput input_of(const StepAtoms& atoms) const;
-  std::vector<double> amounts_by_replica(const StepAtoms& atoms, std::span<const lf_assignment> places) const;
-  double error_of_saving(const StepAtoms& atoms, const BalanceInput& input) const;
+  std::vector<double> amounts_by_slot(const StepAtoms& atoms, std::span<const lf_assignment> places) const;
+  double error_of_saving(const BalanceInput& input, const std::vector<double>& arrival) const;
 
   const Policy& policy_;
   std::vector<ComponentTerms> components_;

@@ -80,17 +80,23 @@ void CostModel::start(std::span<const double> seconds, std::span<const double> a
   residual_squares_ = 0;
 }
 
-void CostModel::observe(std::span<const double> seconds, std::span<const double> amounts, int32_t micro_batches) {
+void CostModel::observe(std::span<const double> all_seconds, std::span<const double> amounts, int32_t micro_batches) {
+  const size_t width = terms_.size(), n = width + 1, pieces = all_seconds.size() / speed_.size();
+  std::vector<double> seconds(all_seconds.begin(), all_seconds.end());
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    if (!usable(seconds[i])) ++ignored_;
+    const std::span<const double> work = amounts.subspan(i * width, width);
+    if (std::ranges::all_of(work, [](double amount) { return amount == 0; })) seconds[i] = 0;
+  }
   const auto used = static_cast<size_t>(std::ranges::count_if(seconds, usable));
-  ignored_ += static_cast<int64_t>(seconds.size() - used);
   if (used == 0) return;
   if (steps_ == 0) start(seconds, amounts);
-  const size_t n = terms_.size() + 1;
+  pieces_ = static_cast<double>(pieces);
   const std::vector<double> speed = speeds();
   const double deviation = noise();
 
   // Residuals against the model as it was before this step.
-  std::vector<double> ratios(seconds.size(), 0.0);
+  std::vector<double> took(speed_.size(), 0.0), expected(speed_.size(), 0.0);
   double residual_sum = 0;
 
   const double keep = settings_.forgetting;
@@ -98,13 +104,15 @@ void CostModel::observe(std::span<const double> seconds, std::span<const double>
   for (double& value : target_) value *= keep;
   count_ *= keep;
   residual_squares_ *= keep;
-  for (size_t r = 0; r < seconds.size(); ++r) {
-    if (!usable(seconds[r])) continue;
-    const std::vector<double> u = regressors(amounts.subspan(r * terms_.size(), terms_.size()), micro_batches);
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    if (!usable(seconds[i])) continue;
+    const size_t replica = i / pieces;
+    const std::vector<double> u = regressors(amounts.subspan(i * width, width), micro_batches);
     const double predicted = predict(u);
-    double measured = seconds[r] * speed[r];  // as a replica of speed 1 would have taken
+    double measured = seconds[i] * speed[replica];  // as a replica of speed 1 would have taken
     if (predicted > 0) {
-      ratios[r] = predicted / seconds[r];
+      took[replica] += seconds[i];
+      expected[replica] += predicted;
       double residual = measured / predicted - 1;
       residual_sum += residual;
       if (steps_ > kSpeedWarmUp) {
@@ -114,17 +122,36 @@ void CostModel::observe(std::span<const double> seconds, std::span<const double>
       residual_squares_ += residual * residual;
     }
     const double weight = 1 / (typical_seconds_ * typical_seconds_);
-    for (size_t i = 0; i < n; ++i) {
-      for (size_t j = 0; j < n; ++j) information_[i * n + j] += weight * u[i] * u[j];
-      target_[i] += weight * u[i] * measured;
+    for (size_t a = 0; a < n; ++a) {
+      for (size_t b = 0; b < n; ++b) information_[a * n + b] += weight * u[a] * u[b];
+      target_[a] += weight * u[a] * measured;
     }
     count_ += 1;
   }
   ++steps_;
   ++since_drift_;
   watch_for_drift(residual_sum / static_cast<double>(used), used);
+  std::vector<double> ratios(speed_.size(), 0.0);
+  for (size_t r = 0; r < ratios.size(); ++r)
+    if (took[r] > 0) ratios[r] = expected[r] / took[r];
+  watch_own_noise(ratios, speed);
   update_speeds(ratios);
   fit();
+}
+
+// What slows all replicas in a step alike makes none of them wait.
+void CostModel::watch_own_noise(std::span<const double> ratios, std::span<const double> speed) {
+  if (since_drift_ <= kSpeedWarmUp) return;
+  double sum = 0, n = 0, squares = 0;
+  for (size_t r = 0; r < ratios.size(); ++r)
+    if (ratios[r] > 0) sum += speed[r] / ratios[r], ++n;
+  if (n == 0) return;
+  const double mean = n > 1 ? sum / n : 1;
+  const double bound = kOutlier * noise();
+  for (size_t r = 0; r < ratios.size(); ++r)
+    if (ratios[r] > 0) squares += std::pow(std::clamp(speed[r] / ratios[r] / mean - 1, -bound, bound), 2);
+  own_squares_ = settings_.forgetting * own_squares_ + (n > 1 ? squares * n / (n - 1) : squares);
+  own_count_ = settings_.forgetting * own_count_ + n;
 }
 
 void CostModel::fit() {
@@ -143,6 +170,8 @@ double CostModel::noise() const {
   if (count_ < 2 || steps_ < 2) return 0.1;
   return std::max(1e-3, std::sqrt(residual_squares_ / count_));
 }
+
+double CostModel::own_noise() const { return own_count_ > 0 ? std::sqrt(own_squares_ / own_count_) : noise(); }
 
 void CostModel::watch_for_drift(double residual, size_t n) {
   const double floor = noise() / std::sqrt(static_cast<double>(n));
@@ -181,7 +210,7 @@ void CostModel::update_speeds(std::span<const double> ratios) {
 }
 
 std::vector<double> CostModel::speeds() const {
-  const double error = noise() * std::sqrt(settings_.speed_rate / (2 - settings_.speed_rate));
+  const double error = own_noise() * std::sqrt(settings_.speed_rate / (2 - settings_.speed_rate));
   std::vector<double> speeds = speed_;
   for (double& speed : speeds)
     if (std::abs(speed - 1) <= std::max(kLeastDeviation, kSpeedErrors * error)) speed = 1;
@@ -225,9 +254,9 @@ std::string CostModel::fit_json(int ranks) const {
     std::vector<double> one(terms_.size(), 0.0);
     one[t] = scale_[t];
     terms.push_back({{"name", terms_[t].name},
-                     {"seconds_of_a_step", theta_[t]},
-                     {"standard_error", standard_error(one, 0)},
-                     {"units_of_a_step", scale_[t]}});
+                     {"seconds_of_a_step", pieces_ * theta_[t]},
+                     {"standard_error", pieces_ * standard_error(one, 0)},
+                     {"units_of_a_step", pieces_ * scale_[t]}});
   }
   return nlohmann::ordered_json{{"ranks", ranks},     {"steps", steps_},     {"noise", noise()},
                                 {"drifts", drifts_},  {"ignored", ignored_}, {"fixed_seconds", fixed_seconds()},
@@ -242,7 +271,8 @@ std::string CostModel::describe() const {
   for (size_t t = 0; t < terms_.size(); ++t) {
     one.assign(terms_.size(), 0.0);
     one[t] = scale_[t];
-    text += fmt::format(" {} {:.4g} s +- {:.2g},", terms_[t].name, theta_[t], standard_error(one, 0));
+    text +=
+        fmt::format(" {} {:.4g} s +- {:.2g},", terms_[t].name, pieces_ * theta_[t], pieces_ * standard_error(one, 0));
   }
   one.assign(terms_.size(), 0.0);
   text += fmt::format(" fixed {:.4g} s +- {:.2g} a micro-batch", theta_.back(), standard_error(one, 1));
@@ -264,6 +294,7 @@ std::string CostModel::state() const {
                                {"typical_seconds", typical_seconds_},
                                {"count", count_},
                                {"residual_squares", residual_squares_},
+                               {"own", {own_count_, own_squares_, pieces_}},
                                {"speed", speed_},
                                {"drift", {drift_mean_square_, drift_up_, drift_down_}},
                                {"steps", {steps_, since_drift_, drifts_, ignored_}}};
@@ -286,6 +317,9 @@ void CostModel::restore(const std::string& state) {
     json.at("typical_seconds").get_to(typical_seconds_);
     json.at("count").get_to(count_);
     json.at("residual_squares").get_to(residual_squares_);
+    json.at("own").at(0).get_to(own_count_);
+    json.at("own").at(1).get_to(own_squares_);
+    json.at("own").at(2).get_to(pieces_);
     const auto speed = json.at("speed").get<std::vector<double>>();
     if (speed.size() == speed_.size())
       speed_ = speed;

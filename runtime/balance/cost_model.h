@@ -31,8 +31,10 @@ class CostModel {
   size_t n_terms() const { return terms_.size(); }
   int32_t replicas() const { return static_cast<int32_t>(speed_.size()); }
 
-  // One step: seconds[r] of compute of replica r, measured before any wait, and amounts[r * n_terms + t] of what it did
-  // in `micro_batches` micro-batches. A time that is not finite and above zero is left out.
+  // One step in pieces, as many of each replica: seconds[i] of compute, measured before any wait, and
+  // amounts[i * n_terms + t] of what was done in them, in `micro_batches` micro-batches each; pieces of a replica stand
+  // together. Single micro-batches differ more than whole steps, and so tell more. A time that is not finite and above
+  // zero is left out, and so is a piece in which there was nothing to do.
   void observe(std::span<const double> seconds, std::span<const double> amounts, int32_t micro_batches);
 
   // Seconds at speed 1 of one unit of each term; before any observation, the priors as they are.
@@ -45,7 +47,8 @@ class CostModel {
 
   // 1 is the median replica. Exactly 1 where a deviation is no more than noise.
   std::vector<double> speeds() const;
-  double noise() const;  // standard deviation of a step time, relative
+  double noise() const;      // standard deviation of an observed time, relative, from what its work explains
+  double own_noise() const;  // of a replica's step, from what its work and the step as a whole explain
 
   // Steps observed so far, and those of them at which the machine was found to have changed.
   int64_t steps() const { return steps_; }
@@ -70,18 +73,21 @@ class CostModel {
   double predict(const std::vector<double>& regressors) const;
   void start(std::span<const double> seconds, std::span<const double> amounts);
   void watch_for_drift(double residual, size_t n);
-  void update_speeds(std::span<const double> ratios);
+  void update_speeds(std::span<const double> ratios);  // by replica: predicted / measured; 0: not known
+  void watch_own_noise(std::span<const double> ratios, std::span<const double> speed);
   void fit();
 
   std::vector<CostTerm> terms_;
   CostModelSettings settings_;
   std::vector<double>
-      scale_;  // typical amount of each term in a step, and 1 micro-batch: what regressors are relative to
+      scale_;  // typical amount of each term in a piece, and 1 micro-batch: what regressors are relative to
   std::vector<double> prior_;                 // of theta
-  std::vector<double> theta_;                 // seconds of a typical step by term, and fixed seconds of a micro-batch
+  std::vector<double> theta_;                 // seconds of a typical piece by term, and fixed seconds of a micro-batch
   std::vector<double> information_, target_;  // weighted sums of regressor products, and of regressor * seconds
   double typical_seconds_ = 0, count_ = 0, residual_squares_ = 0;
-  std::vector<double> speed_;  // running ratio of predicted to measured
+  double own_count_ = 0, own_squares_ = 0;  // of replicas' steps against the step's mean
+  double pieces_ = 1;                       // of a replica in the last step
+  std::vector<double> speed_;               // running ratio of predicted to measured
   double drift_mean_square_ = 0, drift_up_ = 0, drift_down_ = 0;
   int64_t steps_ = 0, since_drift_ = 0, drifts_ = 0, ignored_ = 0;
 };

@@ -113,6 +113,13 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
          fmt::format("balance.policy must be none where reduction.mode is fixed, got {}: a plan depends on the number "
                      "of ranks, and fixed promises the same bits with any; remove one of the two",
                      config.balance.policy)});
+  if (const std::string& objective = config.balance.objective;
+      sound({"balance.objective"}) && (objective == "lockstep" || objective == "two-stage"))
+    problems.push_back(
+        {"balance.objective",
+         fmt::format("balance.objective must be auto, sum or makespan, got {}: it is for ranks that wait for one "
+                     "another {}, and those of this runtime wait once a step, at the reduction of gradients; remove it",
+                     objective, objective == "lockstep" ? "at every micro-batch" : "between encoder and decoder")});
   check_lora(problems, job, sound);
   if (sound({"ema.decay", "ema.export", "ema.warmup"}) && config.ema.decay == 0) {
     if (config.ema.export_as == "instead")

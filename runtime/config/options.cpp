@@ -310,6 +310,10 @@ std::vector<Option> all_options() {
           {"balance.unit", "",
            "What the policy deals: single samples, or micro-batches as they were packed, whole; streams have samples."},
           one_of({"sample", "pack"}), &J::balance, &BalanceSection::unit),
+      option({"balance.objective", "",
+              "What a plan makes small: auto, by where ranks wait. Today they wait once a step, at the reduction, for "
+              "which sum and makespan are the same; lockstep and two-stage are for layouts that are not there yet."},
+             one_of({"auto", "sum", "makespan", "lockstep", "two-stage"}), &J::balance, &BalanceSection::objective),
       option({"balance.options", "", "The policy's own settings; its plugin documents and checks them."}, {},
              &J::balance, &BalanceSection::options),
 

@@ -45,7 +45,8 @@ StepAtoms Dealer::atoms_of(const PackedStep& step, int64_t number) const {
   atoms.step = number;
   atoms.seed = inputs_.config->job.seed;
   atoms.n_samples = step.samples.size();
-  atoms.objective = LF_OBJECTIVE_SUM;  // ranks wait once a step, at the reduction
+  // Ranks wait once a step, at the reduction, however many micro-batches are accumulated before it.
+  atoms.objective = inputs_.config->balance.objective == "makespan" ? LF_OBJECTIVE_MAKESPAN : LF_OBJECTIVE_SUM;
   atoms.micro_batches = per_rank;
   atoms.components.resize(model_.components().size());
   std::vector<int64_t> kept(step.samples.size(), 0);  // bytes from forward to backward, of all of a sample's atoms
@@ -86,6 +87,7 @@ Deal Dealer::deal(const PackedStep& step, int64_t number) {
     for (auto at = observed_.upper_bound(taken_); at != observed_.end() && at->first <= number - lag_; ++at) {
       taken_ = at->first;
       const Observation seen = balancer_->observe(at->first, at->second);
+      out.balance.drifted |= seen.drifted;
       if (seen.drifted)
         out.balance.note = fmt::format("step {}: the machine's speed has changed; costs are learned anew", at->first);
     }
@@ -129,7 +131,7 @@ std::string Dealer::state(const BalanceMemory& after_last) const {
       for (const double s : seconds) times.push_back(std::isfinite(s) ? s : 0.0);  // JSON has no NaN; 0 is no time
       observed.push_back({step, std::move(times)});
     }
-  return nlohmann::json{{"balancer", after_last.state()}, {"observed", std::move(observed)}}.dump();
+  return nlohmann::json{{"ranks", ranks_}, {"balancer", after_last.state()}, {"observed", std::move(observed)}}.dump();
 }
 
 BalanceMemory Dealer::latest(BalanceMemory memory) const {
@@ -144,11 +146,11 @@ void Dealer::restore(const std::string& state) {
     const auto saved = json.at("balancer").get<std::string>();
     for (const nlohmann::json& one : json.at("observed"))
       observed_.emplace(one.at(0).get<int64_t>(), one.at(1).get<std::vector<double>>());
-    const size_t ranks_then = observed_.empty() ? ranks_ : observed_.begin()->second.size();
-    if (ranks_then == static_cast<size_t>(ranks_)) {
+    const auto ranks_then = json.at("ranks").get<int32_t>();
+    if (ranks_then == ranks_) {
       balancer_->restore(saved);
     } else {  // what those ranks had measured and not learned from is learned from as theirs
-      Balancer then(*inputs_.policy, terms_->components(), static_cast<int32_t>(ranks_then));
+      Balancer then(*inputs_.policy, terms_->components(), ranks_then);
       then.restore(saved);
       for (const auto& [step, seconds] : std::exchange(observed_, {})) then.observe(step, seconds);
       balancer_->restore(then.state());

@@ -30,7 +30,7 @@ class Dealer {
   // the step is micro-batch b % per_rank of rank b / per_rank.
   Deal deal(const PackedStep& step, int64_t number);
 
-  // Compute seconds of every rank in a step; once a step, in order. Any thread.
+  // Compute seconds of every rank in a step, or of its micro-batches; once a step, in order. Any thread.
   void observe(int64_t step, std::vector<double> seconds);
 
   // What a run that goes on after step `last` needs, given what deal(last) left in StepBalance.

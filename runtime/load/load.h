@@ -57,6 +57,7 @@ struct StepBalance {
   double bound_gap = 0;                             // how far above what no plan can beat
   double saving_seconds = 0, saving_error = 0;      // expected, and its standard error; 0 before any observation
   double plan_seconds = 0;                          // on the loader's thread
+  bool drifted = false;                             // a step that was learned from showed a changed machine
   std::string note;                                 // what people may want to know: costs, a changed machine
   uint64_t plan_hash = 0;                           // equal on every rank
   std::shared_ptr<const BalanceMemory> after_this;  // null: nothing is balanced
@@ -105,8 +106,9 @@ class Loader {
   ~Loader();
   StepWork next();
 
-  // Compute seconds of every rank in a step that next() gave, before any wait: what costs are learned from. Every rank
-  // tells the same numbers, before it asks for the next step. A time that is no time (NaN, 0) is left out.
+  // Compute seconds of every rank in a step that next() gave, before any wait, or of every micro-batch of every rank,
+  // [ranks, micro-batches]: what costs are learned from. Every rank tells the same numbers, before it asks for the next
+  // step. A time that is no time (NaN, 0) is left out.
   void observe(int64_t step, std::vector<double> seconds);
   // Costs and plans under way, for a run that goes on after the last step that next() gave and that was observed.
   std::string balance_state() const;

@@ -1,5 +1,6 @@
 #include "train/saving.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -9,6 +10,17 @@
 #include "core/error.h"
 
 namespace lf {
+namespace {
+
+// What says only where, how fast, how many bad samples are borne, or how many samples make a step: the position in the
+// data is counted in samples, so a run may go on with more ranks of fewer micro-batches, or the other way round.
+bool free_to_change(std::string_view option) {
+  static constexpr std::string_view kFree[] = {"data.media_root", "data.max_decoded_pixels", "data.max_bad",
+                                               "data.workers",    "data.prefetch_steps",     "data.micro_batches"};
+  return std::ranges::find(kFree, option) != std::end(kFree);
+}
+
+}  // namespace
 
 std::vector<StateTensor> state_tensors(const TrainedState& state) {
   const ParameterStore& store = *state.store;
@@ -51,14 +63,11 @@ void restore(const Checkpoint& checkpoint, const TrainedState& state) {
 }
 
 std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description) {
-  // Of these tables, what says only where, how fast or how many bad samples are borne.
-  const std::set<std::string_view> free_to_change = {"data.media_root", "data.max_decoded_pixels", "data.max_bad",
-                                                     "data.workers", "data.prefetch_steps"};
   const std::set<std::string_view> tables = {"model", "lora", "data", "optimizer", "schedule", "precision"};
   std::map<std::string, std::string> settings;
   for (const std::string& name : option_names()) {
     const std::string_view table = std::string_view(name).substr(0, name.find('.'));
-    if (name == "job.seed" || (tables.contains(table) && !free_to_change.contains(name)))
+    if (name == "job.seed" || (tables.contains(table) && !free_to_change(name)))
       settings[name] = option_json(config, name).value_or("null");
   }
   // Only where there is one: checkpoints from before averages were kept go on.
@@ -82,7 +91,7 @@ void require_same_settings(const Checkpoint& checkpoint, const std::map<std::str
   for (const auto& [name, value] : now) names.insert(name);
   std::string changes;
   for (const std::string& name : names) {
-    if (at(then, name) == at(now, name)) continue;
+    if (at(then, name) == at(now, name) || free_to_change(name)) continue;
     changes += name == "model parameters"
                    ? "\n  model parameters: other names or shapes than were saved; was config.json changed?"
                    : fmt::format("\n  {}: was {}, is {}", name, at(then, name), at(now, name));

@@ -190,6 +190,12 @@ void Trainer::begin() {
   if (leads() && config_.job.steps > 0 && state.step > config_.job.steps)
     log::warning("{} is of step {}, beyond job.steps = {}: nothing is left to train", checkpoint.path().string(),
                  state.step, config_.job.steps);
+  const int64_t micro_batches = config_.data.micro_batches * request_.world_size;
+  if (leads() && state.micro_batches > 0 && state.micro_batches != micro_batches)
+    log::warning(
+        "a step was {} on all ranks together and is now {}: the learning rate still follows steps, and a step takes "
+        "another number of samples",
+        counted(state.micro_batches, "micro-batch", "micro-batches"), micro_batches);
   updates_ = state.updates;
   position_ = state.position;
   balance_state_ = state.balance_state;
@@ -256,6 +262,7 @@ Trainer::Step Trainer::train(StepWork work) {
   const double scale = work.global_loss_weight > 0 ? 1 / work.global_loss_weight : 0;
   Step step;
   std::vector<RunResult> results;
+  std::vector<double> micro_batch_seconds;
   for (size_t k = 0; k < work.micro_batches.size(); ++k) {
     const MicroBatch& batch = work.micro_batches[k];
     const Stopwatch in_model;
@@ -265,7 +272,8 @@ Trainer::Step Trainer::train(StepWork work) {
                                                                     .totals = work.global_features,
                                                                     .seed = config_.job.seed,
                                                                     .step = static_cast<uint64_t>(work.step)}));
-    step.spent.model_seconds += in_model.seconds();
+    micro_batch_seconds.push_back(in_model.seconds());
+    step.spent.model_seconds += micro_batch_seconds.back();
     step.spent.model_cpu_seconds += in_model.thread_cpu_seconds();
     reducer_->leaf_done();
   }
@@ -274,7 +282,7 @@ Trainer::Step Trainer::train(StepWork work) {
   step.spent.model_seconds += finishing.seconds();
   const Stopwatch waiting;
   step.sums = exchange_sums(*control_, results, session_.model->description().aux_names.size(),
-                            request_.stop_requested(), now() - begun);
+                            request_.stop_requested(), now() - begun, micro_batch_seconds);
   step.spent.peer_wait_seconds = waiting.seconds();
   step.reduced = reducer_->finish();
   const Stopwatch in_optimizer;
@@ -330,7 +338,9 @@ int Trainer::run_steps() {
       break;
     }
     const Step step = train(std::move(work));
-    loader_->observe(step.work.step, step.sums.compute_seconds);
+    // On a card, work of a micro-batch is done some time after it was asked for: only the step's end is known.
+    loader_->observe(step.work.step,
+                     session_.device->is_host() ? step.sums.micro_batch_seconds : step.sums.compute_seconds);
     if (leads()) report(step, whole);
     stopped = step.sums.stop;
     more = !step.work.last;
@@ -403,7 +413,10 @@ void Trainer::close_loader(bool done) {
                 {.gradient_bytes = static_cast<double>(store_.trained_elements()) * sizeof(float),
                  .exposed_seconds = exposed_.mean(),
                  .compute_seconds = compute_.mean(),
-                 .world_size = request_.world_size});
+                 .step_seconds = whole_.mean(),
+                 .other_seconds = other_.mean(),
+                 .world_size = request_.world_size,
+                 .micro_batches = static_cast<int>(config_.data.micro_batches)});
 }
 
 void Trainer::report(const Step& step, const Stopwatch& whole) {
@@ -411,6 +424,12 @@ void Trainer::report(const Step& step, const Stopwatch& whole) {
   if (!step.work.balance.note.empty()) log::info("{}", step.work.balance.note);
   exposed_.add(step.reduced.exposed_seconds);
   compute_.add(mean(step.sums.compute_seconds));
+  // Waiting for data is no property of the machine: the simulator's steps have theirs in time.
+  const double worked = seconds - step.work.wait_seconds;
+  whole_.add(worked);
+  other_.add(worked - *std::ranges::max_element(step.sums.compute_seconds) - step.reduced.exposed_seconds);
+  if (step.work.balance.drifted)
+    for (RecentMean* of : {&exposed_, &compute_, &whole_, &other_}) of->forget();
   StepReport report;
   report.step = finished_;
   report.total_steps = total_steps_;
@@ -470,6 +489,7 @@ void Trainer::save() {
   state.updates = updates_;
   state.skipped_in_a_row = optimizer_.skipped_in_row();
   state.seed = config_.job.seed;
+  state.micro_batches = config_.data.micro_batches * request_.world_size;
   state.position = position_;
   state.settings = resumable_settings(config_, session_.model->description());
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};

@@ -92,8 +92,9 @@ class Trainer {
   int64_t total_steps_ = 0;
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps
   DataPosition position_;
-  std::string balance_state_;      // of a run that this one goes on from, and at the end of this one's
-  RunningMean exposed_, compute_;  // rank 0: seconds of a step that reduction was waited for; of compute, over ranks
+  std::string balance_state_;  // of a run that this one goes on from, and at the end of this one's
+  // Rank 0: seconds of a step that reduction was waited for, of compute over ranks, of all of it, and of the rest.
+  RecentMean exposed_, compute_, whole_, other_;
   double started_ = 0, last_save_ = 0;
 };
 

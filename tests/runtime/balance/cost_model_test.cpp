@@ -58,6 +58,67 @@ TEST(CostModel, two_seconds_fixed_and_five_percent_noise_leave_the_predicted_imb
   EXPECT_NEAR(predicted_sum, true_sum, 0.1 * true_sum) << model.describe();
 }
 
+// Relative error of the imbalance that is predicted for the steps 20 to 39 of D1, whose packs are nearly alike.
+double error_of_imbalance(bool by_micro_batch, uint64_t seed) {
+  static std::map<int64_t, StepAtoms> steps;
+  Machine machine, noisy;
+  if (by_micro_batch) noisy.noise *= std::sqrt(double{kMicroBatches});  // then a step has as much noise as otherwise
+  CostModel model = new_model();
+  Random random(seed);
+  double predicted_sum = 0, true_sum = 0;
+  for (int64_t step = 0; step < 40; ++step) {
+    if (!steps.contains(step)) steps[step] = draw_step("D1", step, kReplicas, kMicroBatches, 16384, 1);
+    const StepAtoms& atoms = steps[step];
+    const std::vector<double> amounts = amounts_of(atoms, arrival_of(atoms), kReplicas);
+    if (step >= 20) {
+      predicted_sum += imbalance_of(predicted(model, amounts));
+      true_sum += imbalance_of(seconds_of(machine, amounts, kMicroBatches, nullptr));
+    } else if (by_micro_batch) {
+      const std::vector<double> pieces = micro_batch_amounts_of(atoms, arrival_of(atoms), kReplicas);
+      model.observe(seconds_of(noisy, pieces, 1, &random), pieces, 1);
+    } else {
+      model.observe(seconds_of(machine, amounts, kMicroBatches, &random), amounts, kMicroBatches);
+    }
+  }
+  return predicted_sum / true_sum - 1;
+}
+
+TEST(CostModel, micro_batches_timed_one_by_one_tell_costs_better_than_whole_steps) {
+  double whole = 0, apart = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    whole += std::pow(error_of_imbalance(false, seed), 2) / 12;
+    apart += std::pow(error_of_imbalance(true, seed), 2) / 12;
+  }
+  // Four times the observations of four times the variance, but twice the spread: half the error.
+  EXPECT_LT(std::sqrt(apart), 0.7 * std::sqrt(whole));
+}
+
+TEST(CostModel, a_micro_batch_without_samples_is_not_learned_from) {
+  CostModel with(text_terms()[0].terms, 2), without(text_terms()[0].terms, 2);
+  for (int step = 1; step < 20; ++step) {
+    const double x = 1 + step % 3, y = 2 + step % 5;
+    with.observe(std::vector<double>{x, 1e-6, y, 2}, std::vector<double>{x, 1, 0, 0, y, 2, 2, 1}, 1);
+    without.observe(std::vector<double>{x, 0, y, 2}, std::vector<double>{x, 1, 0, 0, y, 2, 2, 1}, 1);
+  }
+  EXPECT_EQ(with.coefficients(), without.coefficients());
+}
+
+TEST(CostModel, what_slows_all_replicas_alike_is_not_counted_as_their_own_noise) {
+  Random random(12);
+  CostModel model = new_model();
+  Machine machine;
+  machine.noise = 0.02;
+  for (int64_t step = 0; step < 120; ++step) {
+    const std::vector<double>& amounts = amounts_at(step, kReplicas);
+    std::vector<double> seconds = seconds_of(machine, amounts, kMicroBatches, &random);
+    const double together = 1 + 0.1 * random.normal();
+    for (double& s : seconds) s *= together;
+    model.observe(seconds, amounts, kMicroBatches);
+  }
+  EXPECT_NEAR(model.own_noise(), 0.02, 0.006);
+  EXPECT_GT(model.noise(), 0.05);
+}
+
 TEST(CostModel, without_noise_the_true_coefficients_come_out) {
   Random random(1);
   CostModel model = new_model();

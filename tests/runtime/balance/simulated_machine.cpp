@@ -46,13 +46,24 @@ std::vector<double> amounts_of(const StepAtoms& atoms, const std::vector<lf_assi
   return sums;
 }
 
+std::vector<double> micro_batch_amounts_of(const StepAtoms& atoms, const std::vector<lf_assignment>& places,
+                                           int32_t replicas) {
+  std::vector<double> sums(static_cast<size_t>(replicas) * atoms.micro_batches * 2, 0.0);
+  for (size_t i = 0; i < places.size(); ++i)
+    for (size_t t = 0; t < 2; ++t)
+      sums[(static_cast<size_t>(places[i].replica) * atoms.micro_batches + places[i].micro_batch) * 2 + t] +=
+          atoms.components[0].amounts[2 * i + t];
+  return sums;
+}
+
 std::vector<double> seconds_of(const Machine& machine, const std::vector<double>& amounts, int32_t micro_batches,
                                Random* random) {
   std::vector<double> seconds;
-  for (size_t r = 0; r < amounts.size() / 2; ++r) {
+  const size_t n = amounts.size() / 2;
+  for (size_t r = 0; r < n; ++r) {
     double time =
         machine.linear * amounts[2 * r] + machine.attention * amounts[2 * r + 1] + machine.fixed * micro_batches;
-    if (!machine.speed.empty()) time /= machine.speed[r];
+    if (!machine.speed.empty()) time /= machine.speed[r * machine.speed.size() / n];
     if (random != nullptr) time *= 1 + machine.noise * random->normal();
     seconds.push_back(time);
   }

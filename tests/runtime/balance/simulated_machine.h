@@ -26,6 +26,9 @@ StepAtoms draw_step(const std::string& distribution, int64_t step, int32_t repli
 
 // Amounts of each replica, [replicas, 2], and the seconds that takes; `random` null: without noise.
 std::vector<double> amounts_of(const StepAtoms& atoms, const std::vector<lf_assignment>& places, int32_t replicas);
+// Of each micro-batch, [replicas, micro-batches, 2]: seconds_of with one micro-batch gives their times.
+std::vector<double> micro_batch_amounts_of(const StepAtoms& atoms, const std::vector<lf_assignment>& places,
+                                           int32_t replicas);
 std::vector<double> seconds_of(const Machine& machine, const std::vector<double>& amounts, int32_t micro_batches,
                                Random* random);
 std::vector<lf_assignment> arrival_of(const StepAtoms& atoms);

@@ -11,6 +11,7 @@
 
 #include "balance/balance_command.h"
 #include "check/check.h"
+#include "check/job_samples.h"
 #include "config/config.h"
 #include "core/error.h"
 #include "core/host.h"
@@ -76,7 +77,10 @@ int check(const lf_core_request& request) {
 int balance(const std::vector<std::string>& arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
   Host host;
   PluginSet plugins(plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD});
-  return run_balance(arguments, policies_of(plugins, host.table()), std::cout);
+  const auto read_job = [&](const std::filesystem::path& job, const std::vector<std::string>& settings) {
+    return read_job_samples(job, settings, plugin_dirs);
+  };
+  return run_balance(arguments, policies_of(plugins, host.table()), read_job, std::cout);
 }
 
 int run(const lf_core_request& request) {

@@ -104,6 +104,13 @@ def equal_maths(build):
     return table(["policy", "planned", "loss", "gradient norm", "gradients apart, relative"], rows)
 
 
+def simulated(build, run, processes, policy):
+    """The step that the run's profile was measured on, and what the simulator makes of the same layout and data."""
+    result = json.loads(output(build / "bin/lfrun", "balance", "configs/quickstart.toml", "--micro-batches", 2, "--scaling",
+                               f"{processes}..{processes}", "--profile", run / "profile.json", "--policy", policy, "--json"))
+    return result["measured"]["step_seconds"], result["scaling"][0]["policies"][policy]["step_seconds"]
+
+
 def real_runs(build, steps):
     """The quick start's job on 2 and 4 processes, policies in turn; the first steps, which warm up, are left out."""
     rows = []
@@ -122,8 +129,11 @@ def real_runs(build, steps):
                          f"{100 * mean([b['measured_imbalance'] for b in balance]):.1f}%",
                          f"{100 * sum(row['data_wait_seconds'] for row in steps_of) / sum(row['step_seconds'] for row in steps_of):.2f}%",
                          f"{1e3 * mean([b['plan_seconds'] for b in balance]):.2f}"])
+            measured, simulation = simulated(build, run, processes, policy)
+            rows[-1] += [f"{measured:.3f}", f"{simulation:.3f}", f"{100 * (simulation / measured - 1):+.1f}%"]
     return table(["processes", "policy", "step s, median", "step s, mean", "steps planned", "imbalance on arrival",
-                  "as dealt", "measured", "waited for planning and loading", "plan ms, ahead"], rows)
+                  "as dealt", "measured", "waited for planning and loading", "plan ms, ahead", "step s by its profile",
+                  "simulated from it", "off by"], rows)
 
 
 def main():

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "balance/balance_options.h"
+#include "balance/calibration.h"
 #include "balance/evaluate.h"
 #include "balance/picture.h"
 #include "balance/random.h"
@@ -23,6 +24,7 @@ struct Row {
   std::string policy;
   double makespan = 0, mean = 0, lower_bound = 0, plan_ms = 0;
   int64_t tokens = 0, moved_tokens = 0, empty_slots = 0, cap_breaches = 0, steps = 0, planned = 0;
+  double noisy = 0;  // makespan with what a machine's noise adds to the slowest
   std::string remedy;
   std::vector<double> replica_seconds;
   double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
@@ -46,6 +48,26 @@ size_t next_step(std::span<const WorkSample> rest, const BalanceOptions& options
   }
 }
 
+// Where the samples come from, and what was done to them.
+struct Source {
+  std::vector<WorkSample> file;  // empty: drawn from a distribution
+  std::string costs, note;
+};
+
+bool is_fitted(const BalanceOptions& options) {
+  return options.profile.fitted && !options.given.contains("flops") &&
+         options.cost.quadratic + options.cost.linear == 0;
+}
+
+// As training would meet them: not longer than a pack, and at what they were fitted to take.
+void prepare(std::vector<WorkSample>& samples, const BalanceOptions& options, std::string& note) {
+  if (options.scenario.pack > 0) {
+    const std::string limited = limit_lengths(samples, options.cost, options.scenario.pack, options.cuts);
+    if (!limited.empty()) note += (note.empty() ? "" : "; ") + limited;
+  }
+  if (is_fitted(options)) calibrate(samples, options.cost, *options.profile.fitted);
+}
+
 // What is left at the end and makes no whole step is not counted, unless it is all there is.
 Steps cut_into_steps(const std::vector<WorkSample>& samples, const BalanceOptions& options) {
   Steps steps;
@@ -67,7 +89,11 @@ Steps draw_steps(const BalanceOptions& options, const Draw& draw) {
   const auto slots = static_cast<size_t>(options.scenario.replicas) * options.scenario.micro_batches;
   if (options.per_rank > 0)
     return {draw(static_cast<size_t>(options.per_rank) * options.scenario.replicas, options.seed)};
+  constexpr size_t kMostDrawn = size_t{1} << 27;
   for (size_t count = 16 * slots;; count *= 2) {  // until a step's packs are full
+    if (count > kMostDrawn)
+      fail(Exit::kUsage, "lfrun balance: --pack: {} samples do not fill packs of {} tokens; lower it", kMostDrawn,
+           options.scenario.pack);
     std::vector<WorkSample> samples = draw(count, options.seed);
     const size_t used = samples_per_step(samples, options.cost, options.scenario);
     if (used == samples.size()) continue;
@@ -76,17 +102,19 @@ Steps draw_steps(const BalanceOptions& options, const Draw& draw) {
   }
 }
 
-auto drawn_from(const std::string& distribution) {
-  return [distribution](size_t count, uint64_t seed) { return synthetic_samples(distribution, count, seed); };
-}
-
-// With replacement: a file as a distribution, where more ranks need more samples than it has.
-auto drawn_from(const std::vector<WorkSample>& file) {
-  return [&file](size_t count, uint64_t seed) {
+// With replacement from a file: as a distribution, where more ranks need more samples than it has.
+auto drawn_from(const Source& source, const BalanceOptions& options) {
+  return [&source, &options](size_t count, uint64_t seed) {
+    if (source.file.empty()) {
+      std::vector<WorkSample> drawn = synthetic_samples(options.synthetic, count, seed);
+      std::string unsaid;
+      prepare(drawn, options, unsaid);
+      return drawn;
+    }
     Random random(seed);
     std::vector<WorkSample> samples;
     samples.reserve(count);
-    for (size_t i = 0; i < count; ++i) samples.push_back(file[random.below(file.size())]);
+    for (size_t i = 0; i < count; ++i) samples.push_back(source.file[random.below(source.file.size())]);
     return samples;
   };
 }
@@ -136,11 +164,16 @@ std::vector<Row> compare(const Steps& steps, const BalanceOptions& options, cons
       row.cap_breaches += outcome.cap_breaches;
       row.planned += planned;
       if (!outcome.certificate.remedy.empty()) row.remedy = outcome.certificate.remedy;
+      std::vector<double> seconds(options.scenario.replicas, 0.0);
       for (size_t p = 0; p < input.parts.size(); ++p) {
         const std::vector<double> slots = slot_seconds(input, p, outcome.assignments);
         for (size_t slot = 0; slot < slots.size(); ++slot)
-          row.replica_seconds[slot / options.scenario.micro_batches] += slots[slot];
+          seconds[slot / options.scenario.micro_batches] += slots[slot];
       }
+      if (!options.scaling.empty())
+        row.noisy +=
+            outcome.certificate.objective * slowdown_by_noise(seconds, options.profile.noise, options.seed + s);
+      for (size_t r = 0; r < seconds.size(); ++r) row.replica_seconds[r] += seconds[r];
     }
     row.steps = static_cast<int64_t>(steps.size());
     rows.push_back(std::move(row));
@@ -206,35 +239,56 @@ struct Point {
   double step_seconds = 0, efficiency = 0, tokens_per_second = 0, exposed = 0;
 };
 
-std::vector<Point> simulate(const BalanceOptions& options, const PolicyMaker& make_policy) {
+// Few ranks need many steps before a mean says something.
+int simulated_steps(const Scenario& scenario) {
+  constexpr int64_t kSlots = 512, kMost = 64;
+  const int64_t slots = int64_t{scenario.replicas} * scenario.micro_batches;
+  return static_cast<int>(std::clamp<int64_t>(kSlots / slots, 1, kMost));
+}
+
+std::vector<Point> simulate(const BalanceOptions& options, const Source& source, const PolicyMaker& make_policy) {
   std::vector<Point> points;
-  std::vector<WorkSample> file;
-  if (options.synthetic.empty()) file = read_samples(options.samples).samples;
+  const Profile& profile = options.profile;
   for (const int32_t replicas : options.scaling) {
     BalanceOptions sized = options;
     sized.scenario.replicas = replicas;
-    const Steps steps = options.synthetic.empty() ? draw_steps(sized, drawn_from(file))
-                                                  : draw_steps(sized, drawn_from(options.synthetic));
+    Steps steps;
+    for (int i = 0; i < simulated_steps(sized.scenario); ++i) {
+      sized.seed = options.seed + static_cast<uint64_t>(i);
+      steps.push_back(std::move(draw_steps(sized, drawn_from(source, sized)).front()));
+    }
+    const auto count = static_cast<double>(steps.size());
     for (const Row& row : compare(steps, sized, make_policy)) {
       Point point;
       point.replicas = replicas;
       point.policy = row.policy;
-      const double fixed = options.profile.fixed_seconds * options.scenario.micro_batches;
-      const double exposed = exposed_seconds(options.profile, replicas, row.mean);
+      const double mean = row.mean / count;
+      const double fixed = profile.fixed_seconds * options.scenario.micro_batches + profile.other_seconds;
       // Planning runs one step ahead: only what is longer than a step would be waited for.
-      const double late = std::max(0.0, row.plan_ms * 1e-3 - row.mean);
-      point.exposed = exposed + late;
-      const double slowdown = slowdown_by_noise(row.replica_seconds, options.profile.noise, options.seed);
-      point.step_seconds = row.makespan * slowdown + fixed + point.exposed;
-      point.efficiency = (row.mean + fixed) / point.step_seconds;
-      point.tokens_per_second = static_cast<double>(row.tokens) / replicas / point.step_seconds;
+      const double late = std::max(0.0, row.plan_ms * 1e-3 / count - mean);
+      point.exposed = exposed_seconds(profile, replicas, mean) + late;
+      point.step_seconds = row.noisy / count + fixed + point.exposed;
+      point.efficiency = (mean + fixed) / point.step_seconds;
+      point.tokens_per_second = static_cast<double>(row.tokens) / count / replicas / point.step_seconds;
       points.push_back(point);
     }
   }
   return points;
 }
 
-void report_scaling(const std::vector<Point>& points, const BalanceOptions& options, std::ostream& out) {
+std::string model_text(const Profile& p) {
+  return fmt::format(
+      "step = slowest rank, its time with {:.1f}% noise, + fixed {:.3g} s a micro-batch + other {:.3g} s a step + "
+      "exposed communication;\n"
+      "communication = 2 (R-1)/R * {:.3g} bytes / {:.3g} bytes/s + {:.3g} s * ceil(log2 R), hidden behind {:.0f}% of "
+      "the mean rank's compute",
+      100 * p.noise, p.fixed_seconds, p.other_seconds, p.gradient_bytes, p.bus_bandwidth, p.latency_seconds,
+      100 * p.overlap);
+}
+
+void report_scaling(const std::vector<Point>& points, const BalanceOptions& options, const Source& source,
+                    std::ostream& out) {
+  const std::optional<MeasuredStep>& measured = options.profile.measured;
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const Point& point : points) {
@@ -244,15 +298,18 @@ void report_scaling(const std::vector<Point>& points, const BalanceOptions& opti
                                                {"efficiency", point.efficiency},
                                                {"exposed_seconds", point.exposed}};
     }
-    out << nlohmann::ordered_json{{"scaling", json}}.dump(1) << "\n";
+    nlohmann::ordered_json result = {
+        {"model", model_text(options.profile)}, {"costs", source.costs}, {"note", source.note}, {"scaling", json}};
+    if (measured)
+      result["measured"] = {
+          {"ranks", measured->ranks}, {"micro_batches", measured->micro_batches}, {"step_seconds", measured->seconds}};
+    out << result.dump(1) << "\n";
   } else {
-    const Profile& p = options.profile;
-    out << fmt::format(
-        "step = slowest rank, its time with {:.1f}% noise, + fixed {:.3g} s a micro-batch + exposed communication;\n"
-        "communication = 2 (R-1)/R * {:.3g} bytes / {:.3g} bytes/s + {:.3g} s * ceil(log2 R), hidden behind {:.0f}% of "
-        "the "
-        "mean rank's compute\n",
-        100 * p.noise, p.fixed_seconds, p.gradient_bytes, p.bus_bandwidth, p.latency_seconds, 100 * p.overlap);
+    if (!source.note.empty()) out << source.note << "\n";
+    out << model_text(options.profile) << ";\ncosts: " << source.costs << "\n";
+    if (measured)
+      out << fmt::format("the profile's own run: {} ranks x {} micro-batches took {:.4g} s a step\n", measured->ranks,
+                         measured->micro_batches, measured->seconds);
     out << fmt::format("{:>7} {:<16}{:>12}{:>12}{:>14}{:>12}\n", "ranks", "policy", "step s", "exposed s",
                        "tokens/s/rank", "efficiency");
     for (const Point& point : points)
@@ -284,25 +341,68 @@ PolicyMaker policies_of(PluginSet& plugins, const lf_host* host) {
   };
 }
 
-int run_balance(std::span<const std::string> arguments, const PolicyMaker& make_policy, std::ostream& out) {
-  const BalanceOptions options = read_balance_options(arguments);
+namespace {
+
+std::string described_costs(const BalanceOptions& options) {
+  if (is_fitted(options))
+    return fmt::format("{} as a run of {} ranks fitted them in {} steps: {} of its typical step", options.cost_name,
+                       options.profile.fitted->ranks, options.profile.fitted->steps,
+                       options.profile.fitted->description);
+  if (options.cost.quadratic + options.cost.linear > 0) return options.cost_name;
+  return fmt::format("operations of {} at {:.3g} a second", options.cost_name, options.profile.flops_per_second);
+}
+
+// What the job says, where no flag says otherwise.
+Source source_of_job(BalanceOptions& options, const JobReader& read_job) {
+  JobSamples job = read_job(options.job, options.sets);
+  const auto given = [&](const char* flag) { return options.given.contains(flag); };
+  Scenario& scenario = options.scenario;
+  if (!given("ranks")) scenario.replicas = job.ranks;
+  if (!given("micro-batches")) scenario.micro_batches = job.micro_batches;
+  if (!given("cap")) scenario.cap = 1;  // a pack is the limit
+  if (!given("pack") && !given("per-rank")) {
+    if (job.packing)
+      scenario.pack = job.max_tokens;
+    else
+      options.per_rank = scenario.micro_batches;
+  }
+  if (!given("profile")) options.profile.gradient_bytes = job.gradient_bytes;
+  options.cost_name = job.model;
+  if (given("flops")) options.profile.fitted.reset();
+  calibrate(job, options.profile);
+  return {std::move(job.samples), described_costs(options), std::move(job.note)};
+}
+
+Source source_of(BalanceOptions& options, const JobReader& read_job) {
+  if (!options.job.empty()) return source_of_job(options, read_job);
+  Source source{{}, described_costs(options), ""};
+  if (!options.synthetic.empty()) return source;
+  SampleFile file = read_samples(options.samples, options.image_max_pixels);
+  source = {std::move(file.samples), std::move(source.costs), std::move(file.note)};
+  prepare(source.file, options, source.note);
+  return source;
+}
+
+}  // namespace
+
+int run_balance(std::span<const std::string> arguments, const PolicyMaker& make_policy, const JobReader& read_job,
+                std::ostream& out) {
+  BalanceOptions options = read_balance_options(arguments);
   if (options.help) {
     out << balance_help();
     return static_cast<int>(Exit::kDone);
   }
+  Source source = source_of(options, read_job);
   if (!options.scaling.empty()) {
-    report_scaling(simulate(options, make_policy), options, out);
+    report_scaling(simulate(options, source, make_policy), options, source, out);
     return static_cast<int>(Exit::kDone);
   }
   Steps steps;
-  std::string note;
-  if (options.synthetic.empty()) {
-    SampleFile file = read_samples(options.samples);
-    shuffle(file.samples, options.seed);
-    note = file.note;
-    steps = cut_into_steps(file.samples, options);
+  if (source.file.empty()) {
+    steps = draw_steps(options, drawn_from(source, options));
   } else {
-    steps = draw_steps(options, drawn_from(options.synthetic));
+    shuffle(source.file, options.seed);
+    steps = cut_into_steps(source.file, options);
   }
   const std::vector<Row> rows = compare(steps, options, make_policy);
   if (options.json) {
@@ -312,14 +412,14 @@ int run_balance(std::span<const std::string> arguments, const PolicyMaker& make_
         {"steps", steps.size()},
         {"samples", std::accumulate(steps.begin(), steps.end(), size_t{0},
                                     [](size_t n, const auto& step) { return n + step.size(); })},
-        {"note", note}};
+        {"costs", source.costs},
+        {"note", source.note}};
     for (const Row& row : rows) json["policies"][row.policy] = to_json(row);
     out << json.dump(1) << "\n";
   } else {
-    if (!note.empty()) out << note << "\n";
-    out << fmt::format("{} step{} on {} ranks x {} micro-batches, cost {}, seconds\n", steps.size(),
-                       steps.size() == 1 ? "" : "s", options.scenario.replicas, options.scenario.micro_batches,
-                       options.cost_name);
+    if (!source.note.empty()) out << source.note << "\n";
+    out << fmt::format("costs: {}\n{} step{} on {} ranks x {} micro-batches, seconds\n", source.costs, steps.size(),
+                       steps.size() == 1 ? "" : "s", options.scenario.replicas, options.scenario.micro_batches);
     write_table(rows, out);
   }
   if (!options.plot.empty()) {

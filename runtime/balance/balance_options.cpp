@@ -23,13 +23,16 @@ po::options_description description() {
   // clang-format off
   all.add_options()
       ("help", "this text")
-      ("samples", po::value<std::string>()->value_name("FILE"), "CSV with a header of id,text_tokens,vision_patches,frames (absent columns are 0), JSONL of the same keys, or a data set as training reads it")
+      ("samples", po::value<std::string>()->value_name("FILE"), "CSV with a header of id,text_tokens,vision_patches,frames (absent columns are 0), JSONL of the same keys, a data set as training reads it, or a job file (.toml): its data, counted, limited and packed as its training would")
+      ("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "a setting of the job file; may be repeated")
       ("synthetic", po::value<std::string>()->value_name("NAME"), "samples drawn from a distribution: D1 ... D6, joint, video10 (docs/benchmarks/balancing.md says what they are)")
       ("per-rank", po::value<int64_t>()->value_name("N"), "samples of a rank in a step; by default 20 a micro-batch of drawn samples, and all samples of a file in one step")
-      ("pack", po::value<int64_t>()->value_name("N"), "samples arrive in packs of so many tokens, and as many as fill a step make one")
-      ("seed", po::value<uint64_t>()->value_name("N"), "(1) of the draw, and of the order of a file's samples")
-      ("ranks", po::value<int32_t>()->value_name("R"), "(8) replicas")
-      ("micro-batches", po::value<int32_t>()->value_name("M"), "(1) of a rank in a step")
+      ("pack", po::value<int64_t>()->value_name("N"), "samples arrive in packs of so many tokens, and as many as fill a step make one; a job's data.max_tokens")
+      ("too-long", po::value<std::string>()->value_name("WORD"), "(skip) samples longer than a pack: skip or cut, as data.too_long of training")
+      ("image-max-pixels", po::value<int64_t>()->value_name("N"), "of pictures in a data set, as data.image_max_pixels of training; 0: their own size")
+      ("seed", po::value<int64_t>()->value_name("N"), "(1) of the draw, and of the order of a file's samples")
+      ("ranks", po::value<int32_t>()->value_name("R"), "(8; of a job its launch.processes) replicas")
+      ("micro-batches", po::value<int32_t>()->value_name("M"), "(1; of a job its data.micro_batches) of a rank in a step")
       ("cap", po::value<double>()->value_name("X"), "(1.05) room of a micro-batch, times the mean of tokens; never below the longest sample; 0: no limit")
       ("objective", po::value<std::string>()->value_name("WORD"), "(sum) where ranks wait: makespan, sum: once a step; lockstep: at every micro-batch; two-stage: between encoder and decoder")
       ("policy", po::value<std::string>()->value_name("A,B"), "(none,longest_first,karmarkar_karp,minimax)")
@@ -38,9 +41,9 @@ po::options_description description() {
       ("cost", po::value<std::string>()->value_name("NAME"), "(8B) a model by size: 1B, 8B, 70B, 6B+20B, 0.6B+8B; or A,B,C: A*L^2 + B*L + C for a sample of L tokens")
       ("model", po::value<std::string>()->value_name("PATH"), "config.json of a Hugging Face model, or its folder, instead of --cost")
       ("frames-apart", "the encoder's work on a frame or tile may be done on any rank")
-      ("flops", po::value<double>()->value_name("F"), "(400e12) floating-point operations a second that a rank reaches")
+      ("flops", po::value<double>()->value_name("F"), "(400e12) floating-point operations a second that a rank reaches; leaves the fitted costs of --profile out")
       ("scaling", po::value<std::string>()->value_name("A..B"), "instead: step time, throughput and efficiency against the number of ranks, doubling from A to B")
-      ("profile", po::value<std::string>()->value_name("FILE"), "profile.json that training wrote: what --scaling is calibrated by")
+      ("profile", po::value<std::string>()->value_name("FILE"), "profile.json that training wrote: samples cost what it fitted, and --scaling goes by what it measured")
       ("plot", po::value<std::string>()->value_name("FILE.svg"), "ranks before and after, or the curves of --scaling")
       ("json", "numbers for programs");
   // clang-format on
@@ -139,8 +142,16 @@ WorkCost cost_of_config(const std::filesystem::path& path) {
     const bool embed = vision.contains("embed_dim");  // Qwen2-VL's names
     cost.encoder.width = size(vision, embed ? "embed_dim" : "hidden_size");
     cost.encoder.layers = size(vision, vision.contains("depth") ? "depth" : "num_hidden_layers");
-    cost.encoder.layer_parameters = layer_parameters(
-        vision, cost.encoder.width, 2, vision.contains("num_heads") ? "num_heads" : "num_attention_heads");
+    // Qwen2.5-VL's tower: gated, and in most of its layers patches attend within windows.
+    const bool windows = vision.contains("fullatt_block_indexes") && vision.value("window_size", 0) > 0;
+    if (windows) {
+      const int64_t side = vision["window_size"].get<int64_t>() / std::max<int64_t>(1, vision.value("patch_size", 14));
+      cost.encoder.window = side * side;
+      cost.encoder.whole_layers = static_cast<double>(vision["fullatt_block_indexes"].size());
+    }
+    cost.encoder.layer_parameters =
+        layer_parameters(vision, cost.encoder.width, windows ? 3 : 2,
+                         vision.contains("num_heads") ? "num_heads" : "num_attention_heads");
   }
   return cost;
 }
@@ -164,7 +175,7 @@ std::string balance_help() {
          "  lfrun balance samples.csv --ranks 64 --micro-batches 4\n"
          "  lfrun balance train.jsonl --ranks 256 --micro-batches 4 --pack 16384 --model config.json --plot out.svg\n"
          "  lfrun balance --synthetic D1 --ranks 512 --micro-batches 4 --json\n"
-         "  lfrun balance --scaling 8..4096 --profile runs/mine/profile.json\n\n"
+         "  lfrun balance job.toml --scaling 8..4096 --profile runs/mine/profile.json\n\n"
       << description();
   return out.str();
 }
@@ -188,14 +199,21 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
   BalanceOptions options;
   options.help = given.count("help") > 0;
   if (options.help) return options;
+  for (const auto& [name, value] : given) options.given.insert(name);
   std::string samples, synthetic, policies = "none,longest_first,karmarkar_karp,minimax", cost = kDefaultCost, model,
-                                  profile, scaling, plot, wanted = "sum";
+                                  profile, scaling, plot, wanted = "sum", too_long = "skip";
   std::vector<std::string> sets;
   take(given, "samples", samples);
   take(given, "synthetic", synthetic);
+  take(given, "set", options.sets);
+  take(given, "too-long", too_long);
+  take(given, "image-max-pixels", options.image_max_pixels);
   take(given, "per-rank", options.per_rank);
   take(given, "pack", options.scenario.pack);
-  take(given, "seed", options.seed);
+  int64_t seed = 1;
+  take(given, "seed", seed);
+  require(seed >= 0, "seed", "a number from 0", std::to_string(seed));
+  options.seed = static_cast<uint64_t>(seed);
   options.scenario.replicas = 8;
   take(given, "ranks", options.scenario.replicas);
   take(given, "micro-batches", options.scenario.micro_batches);
@@ -217,6 +235,19 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
   require(!samples.empty() || !synthetic.empty(), "samples",
           "a file of samples, or --synthetic NAME (see lfrun balance --help)", "neither");
   require(cost == kDefaultCost || model.empty(), "model", "--model or --cost", "both");
+  const bool job = std::filesystem::path(samples).extension() == ".toml";
+  require(!job || (cost == kDefaultCost && model.empty()), model.empty() ? "cost" : "model",
+          "none with a job file, whose model states its costs", model.empty() ? cost : model);
+  require(job || options.sets.empty(), "set", "a job file to set it in", options.sets.empty() ? "" : options.sets[0]);
+  require(too_long == "skip" || too_long == "cut", "too-long", "skip or cut", too_long);
+  require(!job || !given.count("too-long"), "too-long", "none with a job file; give --set data.too_long=" + too_long,
+          too_long);
+  require(job || !given.count("too-long") || options.scenario.pack > 0, "too-long", "a --pack beside it", too_long);
+  require(options.image_max_pixels >= 0, "image-max-pixels", "a number from 0",
+          std::to_string(options.image_max_pixels));
+  require(!job || !given.count("image-max-pixels"), "image-max-pixels",
+          "none with a job file; give --set data.image_max_pixels=N", std::to_string(options.image_max_pixels));
+  options.cuts = too_long == "cut";
   require(options.scenario.replicas >= 1 && options.scenario.replicas <= 65536, "ranks", "1 to 65536",
           std::to_string(options.scenario.replicas));
   require(options.scenario.micro_batches >= 1 && options.scenario.micro_batches <= 4096, "micro-batches", "1 to 4096",
@@ -229,11 +260,11 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
   require(options.scenario.pack >= 0, "pack", "a number from 0", std::to_string(options.scenario.pack));
   require(options.per_rank == 0 || options.scenario.pack == 0, "per-rank", "either --per-rank or --pack", "both");
   require(options.trigger >= 0, "trigger", "a number from 0", fmt::format("{}", options.trigger));
-  if (options.per_rank == 0 && options.scenario.pack == 0 && (!synthetic.empty() || !scaling.empty()))
+  if (options.per_rank == 0 && options.scenario.pack == 0 && !job && (!synthetic.empty() || !scaling.empty()))
     options.per_rank = kPerMicroBatch * options.scenario.micro_batches;
   options.policies = split(policies);
   require(!options.policies.empty(), "policy", "names of policies", policies);
-  options.samples = samples;
+  (job ? options.job : options.samples) = samples;
   options.synthetic = synthetic;
   options.policy_options = settings(sets);
   for (const auto& [policy, json] : options.policy_options)

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,8 +16,13 @@ namespace lf {
 
 struct BalanceOptions {
   bool help = false;
+  std::set<std::string> given;    // flags, without "--"
   std::filesystem::path samples;  // or
+  std::filesystem::path job;      // a job file, with
+  std::vector<std::string> sets;  // its --set; or
   std::string synthetic;
+  int64_t image_max_pixels = 0;
+  bool cuts = false;     // else samples longer than a pack are left out
   int64_t per_rank = 0;  // samples of a replica in a step; 0: all samples are one step, or packs say
   uint64_t seed = 1;
   std::vector<std::string> policies;

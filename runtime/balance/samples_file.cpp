@@ -15,7 +15,7 @@
 namespace lf {
 namespace {
 
-constexpr const char* kColumns = "id, text_tokens, vision_patches and frames";
+constexpr const char* kColumns = "id, text_tokens, vision_patches, frames and supervised_tokens";
 
 int64_t to_count(const std::string& text, const std::string& place, const std::string& column) {
   int64_t value = 0;
@@ -28,6 +28,9 @@ int64_t to_count(const std::string& text, const std::string& place, const std::s
 void check(WorkSample& sample, const std::string& place) {
   if (sample.text_tokens == 0 && sample.vision_patches == 0)
     fail(Exit::kBadData, "{}: the sample has neither text_tokens nor vision_patches; leave it out", place);
+  if (sample.supervised_tokens > sample.text_tokens)
+    fail(Exit::kBadData, "{}: {} supervised_tokens of {} text_tokens; they are among these", place,
+         sample.supervised_tokens, sample.text_tokens);
   if (sample.vision_patches > 0 && sample.frames == 0) sample.frames = 1;
   if (sample.frames > sample.vision_patches)
     fail(Exit::kBadData, "{}: {} frames for {} patches; a frame has at least one", place, sample.frames,
@@ -64,6 +67,8 @@ void set_field(WorkSample& sample, const std::string& column, const std::string&
     sample.vision_patches = to_count(text, place, column);
   else if (column == "frames")
     sample.frames = to_count(text, place, column);
+  else if (column == "supervised_tokens")
+    sample.supervised_tokens = to_count(text, place, column);
   else
     fail(Exit::kBadData, "{}: expected columns named {}, got \"{}\"; rename or remove it", place, kColumns, column);
 }
@@ -122,19 +127,24 @@ std::vector<WorkSample> read_features(std::ifstream& in, const std::string& name
 constexpr int64_t kBytesPerToken = 4, kCell = 28, kPatchesPerCell = 4, kMostPatches = 5120, kMostFrames = 768;
 constexpr double kFramesPerSecond = 2;
 
-int64_t patches(int64_t width, int64_t height) {
+int64_t patches(int64_t width, int64_t height, int64_t max_pixels) {
   const int64_t cells = ((width + kCell - 1) / kCell) * ((height + kCell - 1) / kCell);
-  return std::min(cells * kPatchesPerCell, kMostPatches);
+  const int64_t most =
+      max_pixels > 0 ? std::max<int64_t>(1, max_pixels / (kCell * kCell)) * kPatchesPerCell : kMostPatches;
+  return std::min({cells * kPatchesPerCell, kMostPatches, most});
 }
 
-void add_item(WorkSample& sample, const nlohmann::json& item, const MediaReader& media) {
+void add_item(WorkSample& sample, const nlohmann::json& item, bool learned, const MediaReader& media,
+              int64_t max_pixels) {
   const std::string type = item.at("type");
   if (type == "text") {
     const auto bytes = static_cast<int64_t>(item.at("text").get_ref<const std::string&>().size());
-    sample.text_tokens += (bytes + kBytesPerToken - 1) / kBytesPerToken;
+    const int64_t tokens = (bytes + kBytesPerToken - 1) / kBytesPerToken;
+    sample.text_tokens += tokens;
+    if (learned) sample.supervised_tokens += tokens;
   } else if (type == "image") {
     const lf_media_info info = media.probe(item.at("path").get<std::string>(), LF_MEDIA_IMAGE);
-    sample.vision_patches += patches(info.width, info.height);
+    sample.vision_patches += patches(info.width, info.height, max_pixels);
     ++sample.frames;
   } else if (type == "video") {
     int64_t frames = 0;
@@ -148,11 +158,11 @@ void add_item(WorkSample& sample, const nlohmann::json& item, const MediaReader&
     }
     frames = std::min(frames, kMostFrames);
     sample.frames += frames;
-    sample.vision_patches += frames * patches(info.width, info.height);
+    sample.vision_patches += frames * patches(info.width, info.height, max_pixels);
   }
 }
 
-SampleFile read_data_set(const std::filesystem::path& path) {
+SampleFile read_data_set(const std::filesystem::path& path, int64_t max_pixels) {
   DataSection options;
   options.path = {path};
   const Dataset data(options);
@@ -165,8 +175,10 @@ SampleFile read_data_set(const std::filesystem::path& path) {
       const nlohmann::json json = nlohmann::json::parse(data.sample(i).json);
       WorkSample sample;
       sample.id = data.place(i);
+      sample.supervised_tokens = 0;
       for (const nlohmann::json& message : json.at("messages"))
-        for (const nlohmann::json& item : message.at("content")) add_item(sample, item, media);
+        for (const nlohmann::json& item : message.at("content"))
+          add_item(sample, item, message.value("train", false), media, max_pixels);
       check(sample, data.place(i));
       file.samples.push_back(std::move(sample));
     } catch (const Error& bad) {
@@ -177,7 +189,9 @@ SampleFile read_data_set(const std::filesystem::path& path) {
     }
   }
   file.note = fmt::format(
-      "{}: estimated from the data set: {} bytes of text a token, pictures by their size, {} frames a second of video",
+      "{}: estimated from the data set: {} bytes of text a token, pictures by their size, {} frames a second of video; "
+      "a job file "
+      "instead would count them as its model does",
       path.string(), kBytesPerToken, kFramesPerSecond);
   if (skipped > 0) file.note += fmt::format("; {} samples are left out, the first because of {}", skipped, why);
   return file;
@@ -185,10 +199,10 @@ SampleFile read_data_set(const std::filesystem::path& path) {
 
 }  // namespace
 
-SampleFile read_samples(const std::filesystem::path& path) {
+SampleFile read_samples(const std::filesystem::path& path, int64_t image_max_pixels) {
   if (!std::filesystem::exists(path))
     fail(Exit::kInputMissing, "--samples: {} is not there; give a CSV, a JSONL or a data set", path.string());
-  if (std::filesystem::is_directory(path)) return read_data_set(path);
+  if (std::filesystem::is_directory(path)) return read_data_set(path, image_max_pixels);
   std::ifstream in(path);
   if (!in) fail(Exit::kInputMissing, "--samples: {} cannot be read", path.string());
   SampleFile file;
@@ -198,13 +212,37 @@ SampleFile read_samples(const std::filesystem::path& path) {
     std::string first;
     while (first.empty() && std::getline(in, first)) {
     }
-    if (!is_features(nlohmann::json::parse(first, nullptr, false))) return read_data_set(path);
+    if (!is_features(nlohmann::json::parse(first, nullptr, false))) return read_data_set(path, image_max_pixels);
     in.clear();
     in.seekg(0);
     file.samples = read_features(in, path.string());
   }
   if (file.samples.empty()) fail(Exit::kBadData, "--samples: {} has no samples", path.string());
   return file;
+}
+
+std::string limit_lengths(std::vector<WorkSample>& samples, const WorkCost& cost, int64_t max_tokens, bool cut) {
+  size_t cuts = 0;
+  const size_t before = samples.size();
+  std::erase_if(samples, [&](WorkSample& sample) {
+    const int64_t over = cost.tokens(sample) - max_tokens;
+    if (over <= 0) return false;
+    if (!cut || sample.text_tokens <= over) return true;
+    sample.supervised_tokens = std::max<int64_t>(0, sample.supervised() - over);  // an answer stands at the end
+    sample.text_tokens -= over;
+    ++cuts;
+    return false;
+  });
+  const size_t left_out = before - samples.size();
+  if (samples.empty() && before > 0)
+    fail(Exit::kUsage, "lfrun balance: --pack: each of {} samples is longer than {} tokens; raise it{}", before,
+         max_tokens, cut ? "" : ", or give --too-long cut");
+  std::string note;
+  if (cuts > 0) note = fmt::format("{} of {} samples are cut to {} tokens", cuts, before, max_tokens);
+  if (left_out > 0)
+    note += fmt::format("{}{} of {} samples are left out, being longer than {} tokens", note.empty() ? "" : "; ",
+                        left_out, before, max_tokens);
+  return note;
 }
 
 }  // namespace lf

@@ -18,13 +18,45 @@ namespace {
 
 // One list for reading and writing.
 std::vector<std::pair<const char*, double Profile::*>> fields() {
-  return {{"flops_per_second", &Profile::flops_per_second},
-          {"fixed_seconds", &Profile::fixed_seconds},
-          {"gradient_bytes", &Profile::gradient_bytes},
-          {"bus_bandwidth", &Profile::bus_bandwidth},
-          {"latency_seconds", &Profile::latency_seconds},
-          {"noise", &Profile::noise},
-          {"overlap", &Profile::overlap}};
+  return {{"flops_per_second", &Profile::flops_per_second}, {"fixed_seconds", &Profile::fixed_seconds},
+          {"gradient_bytes", &Profile::gradient_bytes},     {"bus_bandwidth", &Profile::bus_bandwidth},
+          {"latency_seconds", &Profile::latency_seconds},   {"noise", &Profile::noise},
+          {"other_seconds", &Profile::other_seconds},       {"overlap", &Profile::overlap}};
+}
+
+// A number of an object, or what is wrong with it.
+double number_of(const nlohmann::json& object, const char* key, const std::string& place) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number() || !(found->get<double>() >= 0))
+    fail(Exit::kBadData, "{}.{}: expected a number from 0, got {}", place, key,
+         found == object.end() ? "nothing" : found->dump());
+  return found->get<double>();
+}
+
+// Terms that did no work have no cost to tell.
+FittedCosts fitted_of(const nlohmann::json& fit, const std::string& place) {
+  FittedCosts fitted;
+  fitted.ranks = static_cast<int>(number_of(fit, "ranks", place));
+  fitted.steps = static_cast<int64_t>(number_of(fit, "steps", place));
+  const auto terms = fit.find("terms");
+  if (terms == fit.end() || !terms->is_array())
+    fail(Exit::kBadData, "{}.terms: expected a list of terms with name, seconds_of_a_step and units_of_a_step", place);
+  for (const nlohmann::json& term : *terms) {
+    const std::string at = place + ".terms";
+    if (!term.is_object() || !term.contains("name") || !term["name"].is_string())
+      fail(Exit::kBadData, "{}: expected objects with a name, got {}", at, term.dump());
+    const std::string name = term["name"];
+    const double seconds = number_of(term, "seconds_of_a_step", at), units = number_of(term, "units_of_a_step", at);
+    if (units <= 0) continue;
+    fitted.seconds_per_operation[name] = seconds / units;
+    fitted.description += fmt::format("{}{} {:.3g} s", fitted.description.empty() ? "" : ", ", name, seconds);
+  }
+  return fitted;
+}
+
+MeasuredStep measured_of(const nlohmann::json& json, const std::string& place) {
+  return {static_cast<int>(number_of(json, "ranks", place)), static_cast<int>(number_of(json, "micro_batches", place)),
+          number_of(json, "step_seconds", place)};
 }
 
 }  // namespace
@@ -32,6 +64,10 @@ std::vector<std::pair<const char*, double Profile::*>> fields() {
 std::string profile_text(const Profile& profile, const std::string& fit) {
   nlohmann::ordered_json json;
   for (const auto& [name, field] : fields()) json[name] = profile.*field;
+  if (profile.measured)
+    json["measured"] = {{"ranks", profile.measured->ranks},
+                        {"micro_batches", profile.measured->micro_batches},
+                        {"step_seconds", profile.measured->seconds}};
   json["fit"] = nlohmann::ordered_json::parse(fit);
   return json.dump(1) + "\n";
 }
@@ -44,17 +80,22 @@ Profile read_profile(const std::filesystem::path& path, Profile profile) {
   std::map<std::string, double*> known;
   for (const auto& [name, field] : fields()) known[name] = &(profile.*field);
   for (const auto& [key, value] : json.items()) {
-    if (key == "fit") continue;
+    const std::string place = fmt::format("{}: {}", path.string(), key);
+    if (key == "fit" || key == "measured") {
+      if (!value.is_object()) fail(Exit::kBadData, "{}: expected an object, got {}", place, value.dump());
+      if (key == "fit") profile.fitted = fitted_of(value, place);
+      if (key == "measured") profile.measured = measured_of(value, place);
+      continue;
+    }
     const auto field = known.find(key);
     if (field == known.end()) {
-      std::string names;
-      for (const auto& [name, target] : known) names += (names.empty() ? "" : ", ") + name;
-      fail(Exit::kBadData, "{}: {}: expected one of {}", path.string(), key, names);
+      std::string names = "fit, measured";
+      for (const auto& [name, target] : known) names += ", " + name;
+      fail(Exit::kBadData, "{}: expected one of {}", place, names);
     }
     const bool positive = key == "flops_per_second" || key == "bus_bandwidth";
-    if (!value.is_number() || value.get<double>() < 0 || (positive && value.get<double>() == 0))
-      fail(Exit::kBadData, "{}: {}: expected a number {} 0, got {}", path.string(), key, positive ? "above" : "from",
-           value.dump());
+    if (!value.is_number() || !(value.get<double>() >= 0) || (positive && value.get<double>() == 0))
+      fail(Exit::kBadData, "{}: expected a number {} 0, got {}", place, positive ? "above" : "from", value.dump());
     *field->second = value.get<double>();
   }
   return profile;

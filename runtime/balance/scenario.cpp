@@ -48,16 +48,38 @@ void arrive_by_count(const Scenario& scenario, BalancePart& part) {
   }
 }
 
+// Fewer packs than micro-batches: as training does, the fullest are halved until none is empty that need not be.
+void halve_fullest_packs(std::vector<int64_t>& packs, int64_t slots) {
+  if (packs.empty()) return;
+  std::vector<size_t> counts(static_cast<size_t>(packs.back() + 1), 0);
+  for (const int64_t pack : packs) ++counts[static_cast<size_t>(pack)];
+  while (counts.size() < static_cast<size_t>(slots)) {
+    const auto fullest = std::ranges::max_element(counts);
+    if (*fullest < 2) break;
+    const size_t half = *fullest / 2;
+    *fullest -= half;
+    counts.insert(fullest + 1, half);
+  }
+  size_t i = 0;
+  for (size_t pack = 0; pack < counts.size(); ++pack)
+    for (size_t n = 0; n < counts[pack]; ++n) packs[i++] = static_cast<int64_t>(pack);
+}
+
 // More packs than micro-batches (the samples are more than one step's): the last one takes them.
 void arrive_in_packs(const Scenario& scenario, BalancePart& part) {
   const int64_t slots = static_cast<int64_t>(scenario.replicas) * scenario.micro_batches;
-  const std::vector<int64_t> packs = pack_numbers(
+  std::vector<int64_t> packs = pack_numbers(
       part.rows.size(), [&](size_t i) { return part.rows[i]; }, scenario.pack);
+  halve_fullest_packs(packs, slots);
   for (size_t i = 0; i < packs.size(); ++i) {
     const auto slot = static_cast<int32_t>(std::min(packs[i], slots - 1));
     part.arrival_replica[i] = slot / scenario.micro_batches;
     part.arrival_micro_batch[i] = slot % scenario.micro_batches;
   }
+}
+
+bool is_seen(const WorkSample& sample) {
+  return sample.measured ? sample.measured->encoder_seconds > 0 : sample.frames > 0 && sample.vision_patches > 0;
 }
 
 BalancePart vision_part(std::span<const WorkSample> samples, const WorkCost& cost, const Scenario& scenario,
@@ -67,11 +89,11 @@ BalancePart vision_part(std::span<const WorkSample> samples, const WorkCost& cos
   part.tied = !scenario.frames_are_atoms;
   for (size_t i = 0; i < samples.size(); ++i) {
     const WorkSample& sample = samples[i];
-    if (sample.frames <= 0 || sample.vision_patches <= 0) continue;
-    const int64_t atoms = scenario.frames_are_atoms ? sample.frames : 1;
-    const double seconds =
-        (scenario.frames_are_atoms ? cost.encode_frame(sample.vision_patches / sample.frames) : cost.encode(sample)) /
-        scenario.flops_per_second;
+    if (!is_seen(sample)) continue;
+    const int64_t atoms = scenario.frames_are_atoms ? std::max<int64_t>(1, sample.frames) : 1;
+    const double whole =
+        sample.measured ? sample.measured->encoder_seconds : cost.encode(sample) / scenario.flops_per_second;
+    const double seconds = whole / static_cast<double>(atoms);
     for (int64_t a = 0; a < atoms; ++a) {
       part.sample.push_back(i);
       part.seconds.push_back(seconds);
@@ -107,7 +129,8 @@ BalanceInput scenario_input(std::span<const WorkSample> samples, const WorkCost&
   for (size_t i = 0; i < samples.size(); ++i) {
     const int64_t rows = cost.tokens(samples[i]);
     language.sample.push_back(i);
-    language.seconds.push_back(cost.decode(samples[i]) / scenario.flops_per_second);
+    language.seconds.push_back(samples[i].measured ? samples[i].measured->decoder_seconds
+                                                   : cost.decode(samples[i]) / scenario.flops_per_second);
     language.rows.push_back(rows);
     total += rows;
     longest = std::max(longest, rows);
@@ -121,9 +144,7 @@ BalanceInput scenario_input(std::span<const WorkSample> samples, const WorkCost&
   language.arrival_replica.resize(samples.size());
   language.arrival_micro_batch.resize(samples.size());
   scenario.pack > 0 ? arrive_in_packs(scenario, language) : arrive_by_count(scenario, language);
-  const bool seen =
-      std::ranges::any_of(samples, [](const WorkSample& s) { return s.frames > 0 && s.vision_patches > 0; });
-  if (seen) input.parts.push_back(vision_part(samples, cost, scenario, language));
+  if (std::ranges::any_of(samples, is_seen)) input.parts.push_back(vision_part(samples, cost, scenario, language));
   input.parts.push_back(std::move(language));
   return input;
 }

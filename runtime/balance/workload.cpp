@@ -27,6 +27,14 @@ constexpr std::array<Histogram, 4> kVqa = {{
     {"synthdog", {{{3, 17276}, {5, 12489}, {5, 0}, {5, 0}}}, {838, 877, 952, 1372, 1441, 1497}},
 }};
 
+WorkSample sample_of(int64_t text_tokens, int64_t patches = 0, int64_t frames = 0) {
+  WorkSample sample;
+  sample.text_tokens = text_tokens;
+  sample.vision_patches = patches;
+  sample.frames = frames;
+  return sample;
+}
+
 int64_t clipped_lognormal(Random& random, double mu, double sigma, double least, double most) {
   return std::llround(std::clamp(random.lognormal(mu, sigma), least, most));
 }
@@ -58,19 +66,19 @@ WorkSample vqa(Random& random, const Histogram& set) {
     if (u * total < below) break;
   }
   const int64_t text = std::llround(quantile(set, u)) - tiles * kTileTokens;
-  return {"", std::max<int64_t>(text, 16), tiles * kTilePatches, tiles};
+  return sample_of(std::max<int64_t>(text, 16), tiles * kTilePatches, tiles);
 }
 
 WorkSample stress_text(Random& random) {
   constexpr double kLongest = 131072, kLongFrom = 8192;
   if (random.uniform() < 0.05)
-    return {"", std::llround(kLongFrom * std::exp(random.uniform() * std::log(kLongest / kLongFrom))), 0, 0};
-  return {"", clipped_lognormal(random, std::log(1500.0), 1.2, 16, kLongest), 0, 0};
+    return sample_of(std::llround(kLongFrom * std::exp(random.uniform() * std::log(kLongest / kLongFrom))));
+  return sample_of(clipped_lognormal(random, std::log(1500.0), 1.2, 16, kLongest));
 }
 
 WorkSample stress_video(Random& random) {
   const int64_t frames = clipped_lognormal(random, std::log(16.0), 0.8, 1, 128);
-  return {"", clipped_lognormal(random, std::log(100.0), 1.0, 16, 1024), frames * kTilePatches, frames};
+  return sample_of(clipped_lognormal(random, std::log(100.0), 1.0, 16, 1024), frames * kTilePatches, frames);
 }
 
 struct Manual {
@@ -81,11 +89,11 @@ constexpr Manual kManual[] = {
 };
 
 WorkSample draw(std::string_view name, Random& random) {
-  if (name == "D1") return {"", with_mean(random, 1024, 1.5, 128, 8192), 0, 0};
-  if (name == "D1-skewed") return {"", with_mean(random, 768, 1.8, 128, 8192), 0, 0};
-  if (name == "D2") return {"", clipped_lognormal(random, 5.0, 1.0, 16, 1024), 0, 0};
-  if (name == "D3") return {"", clipped_lognormal(random, 6.909, 0.814, 16, 131072), 0, 0};
-  if (name == "D3-long") return {"", clipped_lognormal(random, 7.058, 1.269, 16, 131072), 0, 0};
+  if (name == "D1") return sample_of(with_mean(random, 1024, 1.5, 128, 8192));
+  if (name == "D1-skewed") return sample_of(with_mean(random, 768, 1.8, 128, 8192));
+  if (name == "D2") return sample_of(clipped_lognormal(random, 5.0, 1.0, 16, 1024));
+  if (name == "D3") return sample_of(clipped_lognormal(random, 6.909, 0.814, 16, 131072));
+  if (name == "D3-long") return sample_of(clipped_lognormal(random, 7.058, 1.269, 16, 131072));
   if (name == "D4") return vqa(random, kVqa[random.below(kVqa.size())]);
   for (const Histogram& set : kVqa)
     if (name == "D4-" + std::string(set.name)) return vqa(random, set);
@@ -93,10 +101,10 @@ WorkSample draw(std::string_view name, Random& random) {
   if (name == "D5-video") return stress_video(random);
   if (name == "D6") {
     const Manual& sample = kManual[random.below(std::size(kManual))];
-    return {"", sample.text_tokens, sample.patches, sample.pictures};
+    return sample_of(sample.text_tokens, sample.patches, sample.pictures);
   }
   if (name == "joint") {  // 30% text alone, the others from the four VQA sets
-    if (random.uniform() < 0.3) return {"", with_mean(random, 1024, 1.5, 128, 4096), 0, 0};
+    if (random.uniform() < 0.3) return sample_of(with_mean(random, 1024, 1.5, 128, 4096));
     return vqa(random, kVqa[random.below(kVqa.size())]);
   }
   if (name == "video10") {  // one sample in ten is a video
@@ -139,25 +147,43 @@ std::vector<WorkSample> synthetic_samples(std::string_view distribution, size_t 
 }
 
 int64_t WorkCost::tokens(const WorkSample& sample) const {
+  if (sample.measured) return sample.measured->rows;
   return sample.text_tokens + (sample.vision_patches + patches_per_token - 1) / patches_per_token;
 }
 
+WorkParts WorkCost::parts(const WorkSample& sample) const {
+  const auto length = static_cast<double>(tokens(sample));
+  WorkParts parts;
+  parts.decoder_rows = decoder.layers * 2 * decoder.layer_parameters * length;
+  parts.pairs = decoder.layers * 2 * decoder.width * length * length;
+  parts.head = head * static_cast<double>(sample.supervised());
+  if (sample.frames <= 0 || sample.vision_patches <= 0) return parts;
+  const auto frames = static_cast<double>(sample.frames);
+  const auto patches = static_cast<double>(sample.vision_patches / sample.frames);
+  const double windowed = encoder.window > 0 ? std::max(0.0, encoder.layers - encoder.whole_layers) : 0;
+  parts.encoder_rows = frames * encoder.layers * 2 * encoder.layer_parameters * patches;
+  parts.frame_pairs = frames * (encoder.layers - windowed) * 4 * encoder.width * patches * patches;
+  parts.window_pairs =
+      frames * windowed * 4 * encoder.width * patches * std::min(patches, static_cast<double>(encoder.window));
+  return parts;
+}
+
 double WorkCost::decode(const WorkSample& sample) const {
-  const double length = static_cast<double>(tokens(sample));
+  const auto length = static_cast<double>(tokens(sample));
   if (quadratic > 0 || linear > 0) return quadratic * length * length + linear * length + per_sample;
-  return decoder.layers * (2 * decoder.layer_parameters * length + 2 * decoder.width * length * length) +
-         head * static_cast<double>(sample.text_tokens) + per_sample;
+  const WorkParts of = parts(sample);
+  return of.decoder_rows + of.pairs + of.head + per_sample;
 }
 
 double WorkCost::encode_frame(int64_t patches) const {
-  const double length = static_cast<double>(patches);
-  const double span = encoder.window > 0 ? std::min(length, static_cast<double>(encoder.window)) : length;
-  return encoder.layers * (2 * encoder.layer_parameters * length + 4 * encoder.width * length * span);
+  const WorkParts of = parts(sample_of(0, patches, 1));
+  return of.encoder_rows + of.frame_pairs + of.window_pairs;
 }
 
 double WorkCost::encode(const WorkSample& sample) const {
   if (sample.frames <= 0 || sample.vision_patches <= 0) return 0;
-  return static_cast<double>(sample.frames) * encode_frame(sample.vision_patches / sample.frames);
+  const WorkParts of = parts(sample);
+  return of.encoder_rows + of.frame_pairs + of.window_pairs;
 }
 
 WorkCost named_cost(std::string_view name) {

@@ -148,11 +148,13 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
 
   if (const std::optional<Command> own = command_with_own_options(first)) {  // theirs to read, and to refuse
     line.command = *own;
-    Taken(values, first).only({"json"});
+    const Taken taken(values, first);
+    *own == Command::kBalance ? taken.only({"json", "set"}) : taken.only({"json"});
     line.words = po::collect_unrecognized(parsed.options, po::include_positional);
     line.words.erase(std::find(line.words.begin(), line.words.end(), first));
     for (const char* shared : {"help", "json"})
       if (values[shared].as<bool>()) line.words.push_back(std::string("--") + shared);
+    for (const std::string& set : line.sets) line.words.insert(line.words.end(), {"--set", set});
     return line;
   }
   require_known(parsed);

@@ -13,7 +13,7 @@ std::string usage() {
   lfrun plugins lock             write plugins.lock (id, version, sha256) into the plugin folders
   lfrun parity DIR [CASE...]     run recorded cases and compare outputs, losses and gradients; exit 1 where they differ
   lfrun export CHECKPOINT OUT    write a Hugging Face directory
-  lfrun balance FILE [OPTION...] what balancing would gain on these samples; lfrun balance --help
+  lfrun balance FILE [OPTION...] what balancing would gain on these samples, or a job's; lfrun balance --help
   lfrun options [--markdown]     every option of a job file
 
   --plugin-dir DIR               a folder of plugins; may be repeated; default: ../plugins beside lfrun's own folder

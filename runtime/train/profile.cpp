@@ -60,7 +60,9 @@ void write_profile(const std::filesystem::path& path, const CostModel& costs, co
   profile.flops_per_second = costs.units_per_second();
   profile.fixed_seconds = costs.fixed_seconds();
   profile.gradient_bytes = run.gradient_bytes;
-  profile.noise = costs.noise();
+  profile.noise = costs.own_noise();
+  profile.other_seconds = std::max(0.0, run.other_seconds);
+  if (run.step_seconds > 0) profile.measured = MeasuredStep{run.world_size, run.micro_batches, run.step_seconds};
   if (reduction.bytes_per_second > 0) {
     profile.bus_bandwidth = reduction.bytes_per_second;
     profile.latency_seconds = reduction.latency_seconds;

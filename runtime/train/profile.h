@@ -13,18 +13,27 @@
 
 namespace lf {
 
-// Of steps after the first few, in which memory is allocated and caches are cold.
-class RunningMean {
+// Of steps after the first few, in which memory is allocated and caches are cold; the last count most, as they do for
+// the costs that are learned beside it, so that the two are of the same time.
+class RecentMean {
  public:
   void add(double value) {
-    if (++seen_ > kColdSteps) sum_ += value;
+    if (++seen_ <= kColdSteps) return;
+    sum_ = kKeep * sum_ + value;
+    weight_ = kKeep * weight_ + 1;
   }
-  double mean() const { return seen_ > kColdSteps ? sum_ / static_cast<double>(seen_ - kColdSteps) : 0; }
+  // The machine has changed: what was before hardly counts.
+  void forget() {
+    sum_ *= kForgotten;
+    weight_ *= kForgotten;
+  }
+  double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
 
  private:
   static constexpr int64_t kColdSteps = 3;
+  static constexpr double kKeep = 0.98, kForgotten = 0.02;  // as CostModel's
   int64_t seen_ = 0;
-  double sum_ = 0;
+  double sum_ = 0, weight_ = 0;
 };
 
 // All-reduces of nothing and of as much as gradients have, up to 64 MB, timed: on the host by the group, or where there
@@ -36,8 +45,9 @@ MeasuredReduction measure_reduction(Group& group, int64_t elements, const Device
 
 struct ProfiledRun {
   double gradient_bytes = 0;
-  double exposed_seconds = 0, compute_seconds = 0;  // means of a step
-  int world_size = 1;
+  double exposed_seconds = 0, compute_seconds = 0;  // means of a step; compute of the mean rank
+  double step_seconds = 0, other_seconds = 0;       // and what is left of it beside the slowest rank's and exposed
+  int world_size = 1, micro_batches = 1;
 };
 
 // A file that cannot be written is a warning: the run is done.

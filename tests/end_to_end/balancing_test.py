@@ -12,7 +12,7 @@ from tiny_job import Lfrun, metrics, write_job, write_png
 
 lfrun = Lfrun(sys.argv.pop(1))
 
-# Sums of f32 in another order. Losses are summed in f64 from f32 losses of tokens, gradients in f32.
+#Sums of f32 in another order.Losses are summed in f64 from f32 losses of tokens, gradients in f32.
 SUMMATION = 1e-6
 
 
@@ -58,7 +58,8 @@ class Balancing(unittest.TestCase):
         with open(folder / "train.jsonl", "w", encoding="utf-8") as out:
             for i in range(samples):
                 sample = {"id": str(i), "conversations": [
-                    {"from": "human", "value": ("<video>" if i % 3 else "") + f"What happens in {i}?"},
+                    {
+  "from" : "human", "value" : ("<video>" if i % 3 else "") + f "What happens in {i}?"},
                     {"from": "gpt", "value": "layers " * (1 + 7 * i % 23)}]}
                 if i % 3:
                     sample["video"] = {"frames": [f"images/frame{f}.png" for f in range(2 * (1 + i % 4))], "fps": 2}
@@ -94,18 +95,24 @@ class Balancing(unittest.TestCase):
     def test_videos_have_the_same_loss_and_gradients_with_any_policy(self):
         self.assert_equal_maths(self.videos, "videos")
 
-    def test_with_learned_costs_and_a_resume_in_the_middle_every_step_stays_the_same(self):
-        # Without a learning rate the weights stay, and with them what every step must come to.
+    def assert_a_resume_changes_no_step(self, job, prefix):
+#Without a learning rate the weights stay, and with them what every step must come to.
         still = ["job.steps=10", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
-        plain = self.train(self.job, "still_none", "balance.policy=none", *still)
-        run = self.train(self.job, "still_minimax", "checkpoint.every_steps=5", "checkpoint.keep=5", *still)
+        plain = self.train(job, f"{prefix}_still_none", "balance.policy=none", *still)
+        run = self.train(job, f"{prefix}_still_minimax", "checkpoint.every_steps=5", "checkpoint.keep=5", *still)
         self.assert_equal_steps(run, plain, 10)
         shutil.rmtree(run / "ckpt/step-00000010")
-        resumed = lfrun(self.job, *[word for item in (f"job.output={run}", *still) for word in ("--set", item)])
+        resumed = lfrun(job, *[word for item in (f"job.output={run}", *still) for word in ("--set", item)])
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertIn("resumed after step 5", resumed.stderr)
         self.assertEqual([row["step"] for row in metrics(run)], list(range(1, 11)))
         self.assert_equal_steps(run, plain, 10)
+
+    def test_with_learned_costs_and_a_resume_in_the_middle_every_step_stays_the_same(self):
+        self.assert_a_resume_changes_no_step(self.job, "pictures")
+
+    def test_videos_too_are_the_same_after_a_resume_in_the_middle(self):
+        self.assert_a_resume_changes_no_step(self.videos, "videos")
 
     def test_ranks_without_pictures_wait_for_nobody(self):
         job = write_job(self.folder / "rare", samples=8, launch={"processes": 4},
@@ -127,16 +134,65 @@ class Balancing(unittest.TestCase):
         known = json.loads((run / "profile.json").read_text())["fit"]
         self.assertEqual((known["ranks"], known["steps"]), (2, 9))
 
+    def test_fewer_ranks_of_more_micro_batches_go_on_with_the_same_samples_in_every_step(self):
+        still = ["optimizer.learning_rate=0", "checkpoint.export_model=false", "balance.costs=stated"]
+        plain = self.train(self.job, "wide_none", "job.steps=6", "data.micro_batches=2", "balance.policy=none", *still)
+        run = self.train(self.job, "recut", "job.steps=3", "data.micro_batches=2", *still)
+        words = [word for item in (f"job.output={run}", "job.steps=6", "launch.processes=2", "data.micro_batches=4", *still)
+                 for word in ("--set", item)]
+        resumed = lfrun(self.job, *words)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertIn("resumed after step 3", resumed.stderr)
+        self.assertNotIn("on all ranks together and is now", resumed.stderr)
+        self.assert_equal_steps(run, plain, 6)
+        smaller = lfrun(self.job, *words, "--set", "job.steps=7", "--set", "data.micro_batches=1")
+        self.assertEqual(smaller.returncode, 0, smaller.stderr)
+        self.assertIn("a step was 8 micro-batches on all ranks together and is now 2", smaller.stderr)
+
+    def test_objectives_for_other_layouts_are_refused_with_what_they_are_for(self):
+        for objective, where in (("lockstep", "at every micro-batch"), ("two-stage", "between encoder and decoder")):
+            result = lfrun("check", self.job, "--set", f"balance.objective={objective}")
+            self.assertEqual(result.returncode, 78, result.stderr)
+            self.assertIn(f"balance.objective must be auto, sum or makespan, got {objective}", result.stderr)
+            self.assertIn(where, result.stderr)
+        run = self.train(self.job, "makespan", "job.steps=1", "balance.objective=makespan", "balance.costs=stated",
+                         "checkpoint.export_model=false")
+        self.assertTrue(metrics(run)[0]["balance"]["planned"])
+
+    def test_a_jobs_samples_are_planned_as_training_meets_them(self):
+        run = self.train(self.job, "as_trained", "job.steps=0", "job.epochs=1", "data.micro_batches=40",
+                         "checkpoint.export_model=false")
+        trained = metrics(run)[0]
+        self.assertEqual(len(metrics(run)), 1)  # an epoch is one step
+        result = lfrun("balance", self.job, "--json", "--set", "data.micro_batches=40")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        planned = json.loads(result.stdout)
+        self.assertEqual((planned["ranks"], planned["micro_batches"], planned["steps"]), (4, 40, 1))
+        self.assertEqual(planned["samples"], trained["samples"])
+        self.assertIn(f"{trained['samples']} samples of 120, as qwen_vl counts them: "
+                      f"{trained['tokens'] / trained['samples']:.0f} tokens", planned["note"])
+        self.assertEqual(planned["policies"]["minimax"]["cap_breaches"], 0)
+        refused = lfrun("balance", self.job, "--set", "data.max_tokens=3")
+        self.assertEqual(refused.returncode, 78, refused.stderr)
+        self.assertIn("data.max_tokens", refused.stderr)
+
     def test_a_run_leaves_a_profile_that_the_scaling_simulator_reads(self):
         run = self.train(self.job, "profiled", "job.steps=6", "checkpoint.export_model=false")
         profile = json.loads((run / "profile.json").read_text())
         for key in ("flops_per_second", "gradient_bytes", "bus_bandwidth", "latency_seconds"):
             self.assertGreater(profile[key], 0, key)
-        result = lfrun("balance", "--scaling", "2..16", "--profile", run / "profile.json", "--json",
-                       "--model", self.folder / "pictures/config.json")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        for point in json.loads(result.stdout)["scaling"]:
-            self.assertGreaterEqual(point["policies"]["minimax"]["efficiency"], point["policies"]["none"]["efficiency"])
+        self.assertEqual((profile["measured"]["ranks"], profile["measured"]["micro_batches"]), (4, 4))
+        quiet = self.folder / "quiet_profile.json"
+        quiet.write_text(json.dumps(profile | {"noise": 0}))  # whose draws would decide between plans that are alike
+        for of in ([self.job], ["--synthetic", "D6", "--model", self.folder / "pictures/config.json"]):
+            result = lfrun("balance", *of, "--scaling", "2..16", "--profile", quiet, "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            result = json.loads(result.stdout)
+            self.assertIn("language.rows", result["costs"])
+            self.assertEqual(result["measured"], profile["measured"])
+            for point in result["scaling"]:
+                self.assertGreaterEqual(point["policies"]["minimax"]["efficiency"],
+                                        point["policies"]["none"]["efficiency"] - 1e-9)
 
     def test_imbalance_expected_and_measured_is_in_the_metrics(self):
         run = self.train(self.job, "measured", "job.steps=3", "balance.costs=stated", "checkpoint.export_model=false")

@@ -9,7 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "balance/cost_model.h"
+#include "balance/random.h"
 #include "balance/scaling.h"
+#include "balance/scenario.h"
 #include "core/error.h"
 
 namespace lf {
@@ -32,8 +35,27 @@ class BalanceCommand : public ::testing::Test {
   static std::string run(std::vector<std::string> arguments) {
     static PluginSet plugins({std::string(LF_BUILD_DIR) + "/plugins"}, PluginHost{}, false);
     std::ostringstream out;
-    EXPECT_EQ(run_balance(arguments, policies_of(plugins, nullptr), out), 0);
+    const JobReader read_job = [](const fs::path& job, const std::vector<std::string>& settings) {
+      return small_job(job, settings);
+    };
+    EXPECT_EQ(run_balance(arguments, policies_of(plugins, nullptr), read_job, out), 0);
     return out.str();
+  }
+  // Three samples whose encoder takes 2, 4 and 0 operations, and their decoder as many as they have rows.
+  static JobSamples small_job(const fs::path& job, const std::vector<std::string>& settings) {
+    if (job.filename() != "small.toml") fail(Exit::kInputMissing, "{} is not there", job.string());
+    JobSamples samples;
+    samples.terms = {"vision.rows", "language.rows", "language.loss_weight"};
+    samples.last_terms = 2;
+    const double operations[3][3] = {{2, 25, 1}, {4, 25, 1}, {0, 25, 1}};
+    for (const auto& row : operations) {
+      samples.samples.emplace_back().text_tokens = static_cast<int64_t>(row[1]);
+      samples.operations.insert(samples.operations.end(), std::begin(row), std::end(row));
+    }
+    samples.max_tokens = settings.empty() ? 50 : 100;
+    samples.ranks = 2;
+    samples.model = "small";
+    return samples;
   }
   static nlohmann::json json(std::vector<std::string> arguments) {
     arguments.push_back("--json");
@@ -159,8 +181,10 @@ TEST_F(BalanceCommand, what_is_wrong_in_a_file_is_named_by_line) {
     return std::string(wrong.what());
   };
   EXPECT_THAT(refusal(""), HasSubstr("w.csv:1: expected a header"));
-  EXPECT_THAT(refusal("id,tokens\n"),
-              HasSubstr("w.csv:1: expected columns named id, text_tokens, vision_patches and frames, got \"tokens\""));
+  EXPECT_THAT(
+      refusal("id,tokens\n"),
+      HasSubstr("w.csv:1: expected columns named id, text_tokens, vision_patches, frames and supervised_tokens, "
+                "got \"tokens\""));
   EXPECT_THAT(refusal("text_tokens\n5\nx\n"),
               HasSubstr("w.csv:3: text_tokens: expected a whole number from 0, got \"x\""));
   EXPECT_THAT(refusal("text_tokens\n-1\n"), HasSubstr("w.csv:2"));
@@ -190,6 +214,7 @@ TEST_F(BalanceCommand, wrong_flags_are_usage_errors_that_name_the_flag) {
   EXPECT_THAT(usage(with({"--cost", "1,2"})), HasSubstr("--cost"));
   EXPECT_THAT(usage(with({"--scaling", "8-64"})), HasSubstr("--scaling: expected a range such as 8..4096, got 8-64"));
   EXPECT_THAT(usage(with({"--option", "minimax"})), HasSubstr("--option: expected POLICY.KEY=VALUE"));
+  EXPECT_THAT(usage(with({"--seed", "-1"})), HasSubstr("--seed: expected a number from 0, got -1"));
   EXPECT_THAT(usage(with({"--colour", "red"})), HasSubstr("colour"));
   EXPECT_EQ(error(with({"--policy", "fastest"})).exit(), Exit::kConfig);
   EXPECT_THAT(error(with({"--option", "minimax.moves=all"})).what(), HasSubstr("expected one of free, few, packs"));
@@ -218,6 +243,113 @@ TEST_F(BalanceCommand, a_models_configuration_gives_its_cost) {
                    3 * (28'800 + 800));
 }
 
+TEST_F(BalanceCommand, tokens_that_are_not_learned_from_have_no_logits) {
+  // As above, with 4 of the 10 tokens supervised: the head costs 2 * 8 * 5 words for each of these.
+  const std::string config = file("config.json", R"({"hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,
+                                                     "intermediate_size":16,"vocab_size":5})");
+  const std::string samples = file("one.csv", "text_tokens,supervised_tokens\n10,4\n");
+  EXPECT_DOUBLE_EQ(json({"--samples", samples, "--ranks", "1", "--model", config, "--flops", "1", "--policy",
+                         "none"})["policies"]["none"]["makespan"],
+                   3 * (28'800 + 320));
+  const Error wrong = error({"--samples", file("wrong.csv", "text_tokens,supervised_tokens\n10,11\n")});
+  EXPECT_THAT(wrong.what(), HasSubstr("wrong.csv:2: 11 supervised_tokens of 10 text_tokens"));
+}
+
+TEST_F(BalanceCommand, samples_longer_than_a_pack_are_left_out_or_cut_as_training_does) {
+  const std::string samples = file("long.csv", "text_tokens\n10\n25\n");
+  const auto of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {samples, "--ranks", "1", "--pack", "20", "--cost", "0,1,0", "--policy", "none"});
+    return json(more);
+  };
+  EXPECT_DOUBLE_EQ(of({})["policies"]["none"]["makespan"], 10);
+  EXPECT_THAT(of({})["note"].get<std::string>(), HasSubstr("1 of 2 samples are left out, being longer than 20 tokens"));
+  EXPECT_THAT(of({"--too-long", "cut"})["note"].get<std::string>(), HasSubstr("1 of 2 samples are cut to 20 tokens"));
+  const Error none = error({samples, "--ranks", "1", "--pack", "5"});
+  EXPECT_THAT(none.what(), HasSubstr("--pack: each of 2 samples is longer than 5 tokens; raise it"));
+}
+
+TEST_F(BalanceCommand, a_jobs_samples_cost_what_its_model_states_in_its_layout) {
+  // Packs of 50 rows, one micro-batch on each of 2 ranks: two samples of 25 rows, and one.
+  const nlohmann::json result = json({"small.toml", "--flops", "2", "--policy", "none,minimax"});
+  EXPECT_EQ(result["ranks"], 2);
+  EXPECT_EQ(result["samples"], 3);
+  EXPECT_DOUBLE_EQ(result["policies"]["none"]["mean"], (2 + 4 + 75 + 3) / 2.0 / 2);
+  EXPECT_EQ(result["policies"]["minimax"]["cap_breaches"], 0);
+  EXPECT_EQ(json({"small.toml", "--set", "data.max_tokens=100", "--ranks", "1"})["samples"], 3);
+  EXPECT_THAT(error({"small.toml", "--cost", "1B"}).what(), HasSubstr("--cost: expected none with a job file"));
+  EXPECT_THAT(error({"small.toml", "--too-long", "cut"}).what(), HasSubstr("--set data.too_long=cut"));
+  EXPECT_THAT(error({"--synthetic", "D1", "--set", "data.max_tokens=1"}).what(),
+              HasSubstr("--set: expected a job file"));
+}
+
+TEST_F(BalanceCommand, a_profile_of_another_model_is_refused_by_the_term_that_it_lacks) {
+  const auto profile = [&](const char* terms) {
+    return file("terms.json", std::string(R"({"fit":{"ranks":2,"steps":9,"terms":[)") + terms + "]}}");
+  };
+  const char* const rows = R"({"name":"language.rows","seconds_of_a_step":1,"units_of_a_step":100})";
+  const Error job = error({"small.toml", "--profile", profile(rows)});
+  EXPECT_EQ(job.exit(), Exit::kBadData);
+  EXPECT_THAT(job.what(), HasSubstr("fit.terms: expected vision.rows, a cost of this job's model"));
+  const Error sizes = error({"--synthetic", "D1", "--profile", profile(rows)});
+  EXPECT_THAT(sizes.what(), HasSubstr("expected a term for the decoder's attention"));
+  const Error strange =
+      error({"--synthetic", "D1", "--profile",
+             profile(R"({"name":"language.selected_pairs","seconds_of_a_step":1,"units_of_a_step":100})")});
+  EXPECT_THAT(strange.what(), HasSubstr("language.selected_pairs is nothing that text tokens"));
+  const Error broken = error({"--synthetic", "D1", "--profile", profile(R"({"name":"language.rows"})")});
+  EXPECT_THAT(broken.what(), HasSubstr("fit.terms.seconds_of_a_step: expected a number from 0, got nothing"));
+}
+
+// A machine whose parts reach very different shares of a peak, on real sizes (D6): what training would measure of it
+// and write, and what the simulator says of the same layout.
+TEST_F(BalanceCommand, a_simulation_comes_to_the_step_that_its_profile_was_measured_on) {
+  constexpr int32_t kRanks = 4, kMicroBatches = 2;
+  constexpr int kSteps = 200;
+  constexpr double kNoise = 0.03, kFixed = 0.02, kOther = 0.15;
+  const WorkCost cost = named_cost("0.6B+8B");
+  const std::vector<CostTerm> terms = {
+      {"vision.rows", 1}, {"vision.frame_pairs", 1}, {"language.rows", 1}, {"language.pairs", 1}};
+  const double rates[] = {1 / 90e12, 1 / 20e12, 1 / 300e12, 1 / 60e12};  // seconds of an operation
+  const Scenario scenario{.replicas = kRanks, .micro_batches = kMicroBatches, .cap = 1.05, .pack = 8192};
+  CostModel model(terms, kRanks);
+  Random random(1);
+  double measured = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<WorkSample> samples = synthetic_samples("D6", 2000, 1000 + step);
+    samples.resize(samples_per_step(samples, cost, scenario));
+    const BalancePart place = scenario_input(samples, cost, scenario).parts.back();
+    std::vector<double> amounts(kRanks * terms.size(), 0.0), seconds(kRanks, 0.0);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const WorkParts of = cost.parts(samples[i]);
+      const double work[] = {3 * of.encoder_rows, 3 * of.frame_pairs, 3 * of.decoder_rows, 3 * of.pairs};
+      for (size_t t = 0; t < terms.size(); ++t) amounts[place.arrival_replica[i] * terms.size() + t] += work[t];
+    }
+    double slowest = 0;
+    for (int32_t r = 0; r < kRanks; ++r) {
+      for (size_t t = 0; t < terms.size(); ++t) seconds[r] += rates[t] * amounts[r * terms.size() + t];
+      seconds[r] = (seconds[r] + kFixed * kMicroBatches) * (1 + kNoise * random.normal());
+      slowest = std::max(slowest, seconds[r]);
+    }
+    measured += (slowest + kOther) / kSteps;
+    model.observe(seconds, amounts, kMicroBatches);
+  }
+  Profile profile;
+  profile.flops_per_second = model.units_per_second();
+  profile.fixed_seconds = model.fixed_seconds();
+  profile.gradient_bytes = 0;
+  profile.latency_seconds = 0;
+  profile.noise = model.own_noise();
+  profile.other_seconds = kOther;
+  profile.measured = MeasuredStep{kRanks, kMicroBatches, measured};
+  const nlohmann::json result =
+      json({"--synthetic", "D6", "--cost", "0.6B+8B", "--pack", "8192", "--micro-batches", "2", "--scaling", "4..4",
+            "--policy", "none", "--profile", file("measured.json", profile_text(profile, model.fit_json(kRanks)))});
+  EXPECT_DOUBLE_EQ(result["measured"]["step_seconds"], measured);
+  EXPECT_THAT(result["costs"].get<std::string>(), HasSubstr("language.pairs"));
+  // The simulator draws 64 other steps: their mean is known to about 2%, the costs to about 1%.
+  EXPECT_NEAR(result["scaling"][0]["policies"]["none"]["step_seconds"].get<double>() / measured, 1, 0.05);
+}
+
 TEST(Scaling, noise_slows_the_slowest_of_many_equals_by_about_three_deviations_and_one_alone_by_none) {
   EXPECT_NEAR(slowdown_by_noise(std::vector<double>(1024, 5.0), 0.01, 1), 1.032, 0.002);  // expected maximum of normals
   EXPECT_NEAR(slowdown_by_noise({5.0}, 0.01, 1), 1.0, 0.005);
@@ -243,14 +375,15 @@ TEST_F(BalanceCommand, a_profile_comes_back_as_it_was_written_and_what_is_wrong_
   Profile profile;
   profile.flops_per_second = 1.25e11;
   profile.bus_bandwidth = 3e9;
-  const std::string good = file("profile.json", profile_text(profile, R"({"steps":12})"));
+  const std::string good = file("profile.json", profile_text(profile, R"({"ranks":2,"steps":12,"terms":[]})"));
   EXPECT_EQ(read_profile(good).flops_per_second, 1.25e11);
   EXPECT_EQ(read_profile(good).bus_bandwidth, 3e9);
   const auto refusal = [&](const std::string& text) {
     return std::string(error({"--scaling", "8..8", "--profile", file("wrong.json", text)}).what());
   };
   EXPECT_THAT(refusal("[]"), HasSubstr("wrong.json: expected a JSON object"));
-  EXPECT_THAT(refusal(R"({"speed":1})"), HasSubstr("wrong.json: speed: expected one of bus_bandwidth, "));
+  EXPECT_THAT(refusal(R"({"speed":1})"),
+              HasSubstr("wrong.json: speed: expected one of fit, measured, bus_bandwidth, "));
   EXPECT_THAT(refusal(R"({"overlap":-1})"), HasSubstr("overlap: expected a number from 0, got -1"));
   EXPECT_THAT(refusal(R"({"bus_bandwidth":0})"), HasSubstr("bus_bandwidth: expected a number above 0, got 0"));
 }

@@ -79,6 +79,12 @@ TEST(CommandLine, balance_keeps_options_it_alone_knows_in_order) {
   EXPECT_THAT(*line.plugin_dirs, ElementsAre("/p"));
 }
 
+TEST(CommandLine, balance_takes_settings_of_a_job_file_and_other_tools_do_not) {
+  EXPECT_THAT(parse_command_line({"balance", "job.toml", "--set", "data.max_tokens=5", "--ranks=4"}).words,
+              ElementsAre("job.toml", "--ranks=4", "--set", "data.max_tokens=5"));
+  EXPECT_THAT(refused({"parity", "d", "--set", "data.max_tokens=5"}), HasSubstr("--set has no meaning with parity"));
+}
+
 TEST(CommandLine, an_unknown_option_is_refused_with_the_nearest) {
   EXPECT_THAT(refused({"--frehs", "job.toml"}), HasSubstr("option --frehs is unknown; did you mean --fresh?"));
   EXPECT_THAT(refused({"--plugin", "p", "job.toml"}), HasSubstr("option --plugin is unknown"));

@@ -1,10 +1,14 @@
 // The tables of docs/benchmarks/balancing.md: every policy on every distribution, all cells.
 //
-//   balancing_tables --plugins DIR... [--seeds 10] [--ranks 8,32,128,512,1024] > tables.md
+//   balancing_tables --plugins DIR... [--seeds 10] [--ranks 8,32,128,512,1024] [--only TEXT] [--distribution NAME] >
+//   tables.md
+//
+// --only: tables whose title has this text; --distribution: of the makespan tables, rows of this one.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +28,7 @@ struct Settings {
   std::vector<std::filesystem::path> plugins;
   int seeds = 10;
   std::vector<int32_t> ranks = {8, 32, 128, 512, 1024};
+  std::string only, distribution;  // empty: all
 };
 
 struct Case {
@@ -148,11 +153,14 @@ void table_makespan(Bench& bench, double cap, int32_t objective, std::span<const
       "published | "
       "published, trigger 0 | minimax, worst seed | minimax: broken | published: broken |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
-  for (const Case& one : cases)
+  for (const Case& one : cases) {
+    if (const std::string& wanted = bench.settings().distribution; !wanted.empty() && wanted != one.distribution)
+      continue;
     for (const int32_t micro_batches : {1, 2, 4, 8})
       for (const int32_t ranks : bench.settings().ranks)
         row(bench, one, {.replicas = ranks, .micro_batches = micro_batches, .cap = cap, .objective = objective},
             arrival);
+  }
 }
 
 void table_lockstep(Bench& bench) {
@@ -324,27 +332,35 @@ void table_regret(Bench& bench) {
 
 void run(const Settings& settings) {
   Bench bench(settings);
-  fmt::print("### Q1: makespan over the bound, cap 1.05\n\n");
-  table_makespan(bench, 1.05, LF_OBJECTIVE_MAKESPAN, kTexts);
-  fmt::print("\n### Q1, Q6: images, encoder and decoder on the same ranks, cap 1.05\n\n");
-  table_makespan(bench, 1.05, LF_OBJECTIVE_SUM, kImages);
-  fmt::print("\n### Q1 with the published system's cap of 1.2\n\n");
-  table_makespan(bench, 1.2, LF_OBJECTIVE_MAKESPAN, std::span(kTexts).first(2));
-  table_makespan(bench, 1.2, LF_OBJECTIVE_MAKESPAN, std::span(kTexts).last(1));
-  fmt::print("\n### Q1 where samples arrive in packs, cap 1.05: the limit is a pack, or the longest sample\n\n");
-  table_makespan(bench, 1.05, LF_OBJECTIVE_MAKESPAN, kTexts, Arrival::kPacked);
-  fmt::print("\n### Q2: lockstep over the mean, samples in packs\n\n");
-  table_lockstep(bench);
-  fmt::print("\n### Q4: few moves, 4 micro-batches, samples in packs, cap 1.2\n\n");
-  table_moves(bench);
-  fmt::print("\n### Q6, Q7: encoder and decoder together\n\n");
-  table_joint(bench);
-  fmt::print("\n");
-  table_vision(bench);
-  fmt::print("\n### Q9: regret of the trigger\n\n");
-  table_regret(bench);
-  fmt::print("\n### Q8: costs learned from noisy times\n\n");
-  table_fit(bench);
+  const auto texts = std::span(kTexts);
+  const std::pair<const char*, std::function<void()>> tables[] = {
+      {"Q1: makespan over the bound, cap 1.05", [&] { table_makespan(bench, 1.05, LF_OBJECTIVE_MAKESPAN, texts); }},
+      {"Q1, Q6: images, encoder and decoder on the same ranks, cap 1.05",
+       [&] { table_makespan(bench, 1.05, LF_OBJECTIVE_SUM, kImages); }},
+      {"Q1 with the published system's cap of 1.2",
+       [&] {
+         table_makespan(bench, 1.2, LF_OBJECTIVE_MAKESPAN, texts.first(2));
+         table_makespan(bench, 1.2, LF_OBJECTIVE_MAKESPAN, texts.last(1));
+       }},
+      {"Q1 where samples arrive in packs, cap 1.05: the limit is a pack, or the longest sample",
+       [&] { table_makespan(bench, 1.05, LF_OBJECTIVE_MAKESPAN, texts, Arrival::kPacked); }},
+      {"Q2: lockstep over the mean, samples in packs", [&] { table_lockstep(bench); }},
+      {"Q4: few moves, 4 micro-batches, samples in packs, cap 1.2", [&] { table_moves(bench); }},
+      {"Q6, Q7: encoder and decoder together",
+       [&] {
+         table_joint(bench);
+         fmt::print("\n");
+         table_vision(bench);
+       }},
+      {"Q9: regret of the trigger", [&] { table_regret(bench); }},
+      {"Q8: costs learned from noisy times", [&] { table_fit(bench); }}};
+  bool first = true;
+  for (const auto& [title, print] : tables) {
+    if (std::string(title).find(settings.only) == std::string::npos) continue;
+    fmt::print("{}### {}\n\n", first ? "" : "\n", title);
+    first = false;
+    print();
+  }
 }
 
 }  // namespace
@@ -361,6 +377,10 @@ int main(int argc, char** argv) {
     try {
       if (flag == "--plugins")
         settings.plugins.emplace_back(value());
+      else if (flag == "--only")
+        settings.only = value();
+      else if (flag == "--distribution")
+        settings.distribution = value();
       else if (flag == "--seeds")
         settings.seeds = std::stoi(value());
       else if (flag == "--ranks") {
@@ -372,7 +392,7 @@ int main(int argc, char** argv) {
           at = comma + 1;
         }
       } else
-        lf::fail(lf::Exit::kUsage, "{}: expected --plugins, --seeds or --ranks", flag);
+        lf::fail(lf::Exit::kUsage, "{}: expected --plugins, --seeds, --ranks, --only or --distribution", flag);
     } catch (const lf::Error& error) {
       std::fprintf(stderr, "%s\n", error.what());
       return static_cast<int>(error.exit());

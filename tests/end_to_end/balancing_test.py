@@ -12,7 +12,7 @@ from tiny_job import Lfrun, metrics, write_job, write_png
 
 lfrun = Lfrun(sys.argv.pop(1))
 
-#Sums of f32 in another order.Losses are summed in f64 from f32 losses of tokens, gradients in f32.
+# Sums of f32 in another order. Losses are summed in f64 from f32 losses of tokens, gradients in f32.
 SUMMATION = 1e-6
 
 
@@ -58,8 +58,7 @@ class Balancing(unittest.TestCase):
         with open(folder / "train.jsonl", "w", encoding="utf-8") as out:
             for i in range(samples):
                 sample = {"id": str(i), "conversations": [
-                    {
-  "from" : "human", "value" : ("<video>" if i % 3 else "") + f "What happens in {i}?"},
+                    {"from": "human", "value": ("<video>" if i % 3 else "") + f"What happens in {i}?"},
                     {"from": "gpt", "value": "layers " * (1 + 7 * i % 23)}]}
                 if i % 3:
                     sample["video"] = {"frames": [f"images/frame{f}.png" for f in range(2 * (1 + i % 4))], "fps": 2}
@@ -96,7 +95,7 @@ class Balancing(unittest.TestCase):
         self.assert_equal_maths(self.videos, "videos")
 
     def assert_a_resume_changes_no_step(self, job, prefix):
-#Without a learning rate the weights stay, and with them what every step must come to.
+        # Without a learning rate the weights stay, and with them what every step must come to.
         still = ["job.steps=10", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
         plain = self.train(job, f"{prefix}_still_none", "balance.policy=none", *still)
         run = self.train(job, f"{prefix}_still_minimax", "checkpoint.every_steps=5", "checkpoint.keep=5", *still)

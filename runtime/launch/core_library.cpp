@@ -19,7 +19,9 @@ CoreRun open_core(const std::filesystem::path& executable) {
          "{}: the core of lfrun is not there; build it (cmake --build BUILD --target product), or install "
          "lfrun whole",
          path.string());
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  // The core itself is linked to bind at once. LibTorch below it has 31 thousand functions of its own to bind, a
+  // quarter of the time of every start; those wait until they are called.
+  void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr)
     fail(Exit::kUnavailable, "{}: the core of lfrun cannot be opened: {}; build it again, or run tools/setup.sh",
          path.string(), dlerror());

@@ -5,6 +5,9 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -209,42 +212,61 @@ void read_vocabulary(const Node& model, Vocabulary& out) {
   }
 }
 
+// The two parts of a merge as the file has them, "left right" or ["left", "right"].
+std::pair<std::string_view, std::string_view> read_merge(const dom::element& entry, auto&& place) {
+  std::string_view left, right;
+  if (entry.is_array()) {
+    dom::array parts;
+    if (entry.get(parts) != simdjson::SUCCESS || parts.size() != 2 || parts.at(0).get(left) != simdjson::SUCCESS ||
+        parts.at(1).get(right) != simdjson::SUCCESS)
+      malformed(place(), "two strings");
+    return {left, right};
+  }
+  std::string_view line;
+  if (entry.get(line) != simdjson::SUCCESS) malformed(place(), "two strings");
+  const size_t blank = line.find(' ');
+  if (blank == line.npos || line.find(' ', blank + 1) != line.npos) malformed(place(), "two words and one blank");
+  return {line.substr(0, blank), line.substr(blank + 1)};
+}
+
 void read_merges(const Node& model, const Vocabulary& vocabulary, bool over_letters, MergeTable& out) {
-  const auto spelt = [&](std::string_view part) {
-    return over_letters ? std::optional(std::string(part)) : bytes_of_letters(part);
-  };
   const dom::array list = model.list("merges");
-  out = MergeTable(std::max<size_t>(list.size(), vocabulary.count()));  // simdjson's size saturates at 2^24
-  std::string joined;
   size_t rank = 0;
+  const auto place = [&] { return fmt::format("{}[{}]", model.at("merges"), rank); };
+  std::vector<std::pair<std::string_view, std::string_view>> merges;
+  std::string text;          // left, right, left, ... one after another: a merge's result is there too
+  std::vector<size_t> ends;  // of each part in it
   for (const dom::element entry : list) {
-    const auto place = [&] { return fmt::format("{}[{}]", model.at("merges"), rank); };
-    std::string_view left, right;
-    if (entry.is_array()) {
-      dom::array parts;
-      if (entry.get(parts) != simdjson::SUCCESS || parts.size() != 2 || parts.at(0).get(left) != simdjson::SUCCESS ||
-          parts.at(1).get(right) != simdjson::SUCCESS)
-        malformed(place(), "two strings");
-    } else {
-      std::string_view line;
-      if (entry.get(line) != simdjson::SUCCESS) malformed(place(), "two strings");
-      const size_t blank = line.find(' ');
-      if (blank == line.npos || line.find(' ', blank + 1) != line.npos) malformed(place(), "two words and one blank");
-      left = line.substr(0, blank);
-      right = line.substr(blank + 1);
+    merges.push_back(read_merge(entry, place));
+    for (const std::string_view part : {merges.back().first, merges.back().second}) {
+      const auto bytes = over_letters ? std::optional(std::string(part)) : bytes_of_letters(part);
+      if (!bytes) malformed(place(), "letters of the byte alphabet");
+      text += *bytes;
+      ends.push_back(text.size());
     }
-    const auto left_bytes = spelt(left), right_bytes = spelt(right);
-    if (!left_bytes || !right_bytes) malformed(place(), "letters of the byte alphabet");
-    joined.assign(*left_bytes).append(*right_bytes);
-    const auto left_id = vocabulary.find(*left_bytes), right_id = vocabulary.find(*right_bytes);
-    const auto merged = vocabulary.find(joined);
-    if (!left_id || !right_id || !merged)
-      malformed(place(), fmt::format("parts and a result in the vocabulary, but {:?} is not",
-                                     std::string(!left_id    ? left
-                                                 : !right_id ? right
-                                                             : std::string(left) + std::string(right))));
-    if (!out.add(*left_id, *right_id, *merged)) malformed(place(), "each merge once");
     ++rank;
+  }
+  std::vector<std::string_view> wanted;  // left, right and result of each
+  wanted.reserve(3 * merges.size());
+  size_t begin = 0;
+  for (size_t i = 0; i < ends.size(); i += 2) {
+    const std::string_view joined = std::string_view(text).substr(begin, ends[i + 1] - begin);
+    wanted.insert(wanted.end(), {joined.substr(0, ends[i] - begin), joined.substr(ends[i] - begin), joined});
+    begin = ends[i + 1];
+  }
+  std::vector<TokenId> ids(wanted.size());
+  vocabulary.find_all(wanted, ids);
+  out = MergeTable(merges.size());
+  for (rank = 0; rank < merges.size(); ++rank) {
+    const TokenId left = ids[3 * rank], right = ids[3 * rank + 1], merged = ids[3 * rank + 2];
+    if (left < 0 || right < 0 || merged < 0) {
+      const auto& [left_text, right_text] = merges[rank];
+      malformed(place(), fmt::format("parts and a result in the vocabulary, but {:?} is not",
+                                     std::string(left < 0    ? left_text
+                                                 : right < 0 ? right_text
+                                                             : std::string(left_text) + std::string(right_text))));
+    }
+    if (!out.add(left, right, merged)) malformed(place(), "each merge once");
   }
 }
 

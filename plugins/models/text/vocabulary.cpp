@@ -1,12 +1,14 @@
 #include "text/vocabulary.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
 namespace lf::text {
 
 Vocabulary::Vocabulary(size_t count) {
-  slots_.assign(std::bit_ceil(2 * count + 16), -1);
+  slots_.resize(std::bit_ceil(count * 4 / 3 + 16));
   mask_ = slots_.size() - 1;
   spans_.reserve(count);
   text_.reserve(8 * count);
@@ -30,30 +32,49 @@ uint64_t Vocabulary::hash(std::string_view bytes) {
   return state ^ state >> 32;
 }
 
-void Vocabulary::grow() {
-  const std::vector<TokenId> old = std::move(slots_);
-  slots_.assign(old.size() * 2, -1);
-  mask_ = slots_.size() - 1;
-  for (const TokenId id : old) {
-    if (id < 0) continue;
-    size_t slot = hash(spelling(id)) & mask_;
-    while (slots_[slot] >= 0) slot = (slot + 1) & mask_;
-    slots_[slot] = id;
+void Vocabulary::find_all(std::span<const std::string_view> spellings, std::span<TokenId> ids) const {
+  constexpr size_t kBatch = 32;
+  std::array<uint64_t, kBatch> hashed;
+  for (size_t first = 0; first < spellings.size(); first += kBatch) {
+    const size_t n = std::min(kBatch, spellings.size() - first);
+    for (size_t i = 0; i < n; ++i) {
+      hashed[i] = hash(spellings[first + i]);
+      __builtin_prefetch(&slots_[hashed[i] & mask_]);
+    }
+    for (size_t i = 0; i < n; ++i)  // nearly always the token that is looked for
+      if (const Slot& slot = slots_[hashed[i] & mask_]; slot.id != kFree) __builtin_prefetch(&spans_[slot.id]);
+    for (size_t i = 0; i < n; ++i)
+      if (const Slot& slot = slots_[hashed[i] & mask_]; slot.id != kFree)
+        __builtin_prefetch(text_.data() + spans_[slot.id].offset);
+    for (size_t i = 0; i < n; ++i) ids[first + i] = search(spellings[first + i], hashed[i]).value_or(-1);
   }
+}
+
+void Vocabulary::place(TokenId id, uint64_t hashed) {
+  size_t slot = hashed & mask_;
+  while (slots_[slot].id != kFree) slot = (slot + 1) & mask_;
+  slots_[slot] = {tag_of(hashed), id};
+}
+
+void Vocabulary::grow() {
+  const std::vector<Slot> old = std::move(slots_);
+  slots_.assign(old.size() * 2, Slot{});
+  mask_ = slots_.size() - 1;
+  for (const Slot& held : old)
+    if (held.id != kFree) place(held.id, hash(spelling(held.id)));
 }
 
 bool Vocabulary::add(TokenId id, std::string_view bytes, bool reachable) {
   if (id < 0 || id >= kMaxId || holds(id)) return false;
-  if (reachable && find(bytes)) return false;
+  const uint64_t hashed = reachable ? hash(bytes) : 0;
+  if (reachable && search(bytes, hashed)) return false;
   if (id >= end()) spans_.resize(static_cast<size_t>(id) + 1);
   spans_[static_cast<size_t>(id)] = {static_cast<uint32_t>(text_.size()), static_cast<uint32_t>(bytes.size()), true};
   text_.append(bytes);
   ++count_;
   if (!reachable) return true;
-  if (2 * ++reachable_ > slots_.size()) grow();
-  size_t slot = hash(bytes) & mask_;
-  while (slots_[slot] >= 0) slot = (slot + 1) & mask_;
-  slots_[slot] = id;
+  if (4 * ++reachable_ > 3 * slots_.size()) grow();
+  place(id, hashed);
   return true;
 }
 

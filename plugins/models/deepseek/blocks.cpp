@@ -7,6 +7,7 @@
 
 #include "deepseek/processor/features.h"
 #include "family/batch_columns.h"
+#include "family/stage_blocks.h"
 #include "lf/plugin_sdk/guard.hpp"
 
 namespace lf::deepseek {
@@ -50,25 +51,20 @@ std::vector<at::Tensor> outputs_of(const LatentDecoderConfig& config, const Late
   return outputs;
 }
 
-class DecoderBlocks : public family::Blocks {
+class DecoderBlocks : public family::StageBlocks<LatentDecoderConfig, components::LatentDecoderStage> {
  public:
-  DecoderBlocks(const LatentDecoderConfig& config, const family::BlocksRequest& request)
-      : config_(config),
-        device_(request.device),
-        stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
-
-  void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
+  using StageBlocks::StageBlocks;
 
   family::Opened open(const lf_batch& batch, const std::vector<nn::Recompute>& recompute) const override {
     auto made = std::make_shared<LatentDecoderBatch>(components::latent_decoder_batch(
-        config_, family::moved(family::needed(batch, "input_ids", at::kLong, 1), device_),
-        family::moved(family::needed(batch, "targets", at::kLong, 1), device_),
+        config(), family::moved(family::needed(batch, "input_ids", at::kLong, 1), device()),
+        family::moved(family::needed(batch, "targets", at::kLong, 1), device()),
         {family::values(family::needed(batch, "segment_starts", at::kLong, 1))}));
     made->outputs = (batch.flags & LF_BATCH_OUTPUTS) != 0;
     const lf_batch* given = &batch;
     if (LF_HAS(given, loss_scale) && batch.loss_scale != 0) made->gradient_scale = batch.loss_scale;
     made->shares = shares_of(batch, *made);
-    return {stage_.steps(made, recompute), [this, made]() -> family::StepResult {
+    return {stage().steps(made, recompute), [this, made]() -> family::StepResult {
               const LatentDecoderResult& result = *made->result;
               family::StepResult out;
               out.loss_sum = result.loss_sum;
@@ -76,18 +72,13 @@ class DecoderBlocks : public family::Blocks {
               // The host divides these, too, by the supervised rows.
               size_t next = 0;
               out.aux[next++] = result.token_sum;
-              if (config_.trains_mtp) out.aux[next++] = result.mtp_sum * made->shares.mtp;
-              if (config_.learns_index()) out.aux[next++] = result.divergence_sum * made->shares.rows;
-              if (config_.balance_weight > 0) out.aux[next++] = result.balance_sum;
-              if (made->outputs) out.outputs = outputs_of(config_, *made);
+              if (config().trains_mtp) out.aux[next++] = result.mtp_sum * made->shares.mtp;
+              if (config().learns_index()) out.aux[next++] = result.divergence_sum * made->shares.rows;
+              if (config().balance_weight > 0) out.aux[next++] = result.balance_sum;
+              if (made->outputs) out.outputs = outputs_of(config(), *made);
               return out;
             }};
   }
-
- private:
-  LatentDecoderConfig config_;
-  at::Device device_;
-  components::LatentDecoderStage stage_;
 };
 
 }  // namespace

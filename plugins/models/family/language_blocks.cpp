@@ -5,42 +5,33 @@
 #include <ATen/ATen.h>
 
 #include "family/batch_columns.h"
+#include "family/stage_blocks.h"
 
 namespace lf::family {
 namespace {
 
-class LanguageBlocks : public Blocks {
+class LanguageBlocks : public StageBlocks<components::LanguageDecoderConfig, components::LanguageStage> {
  public:
-  LanguageBlocks(const components::LanguageDecoderConfig& config, const BlocksRequest& request)
-      : config_(config),
-        device_(request.device),
-        stage_(config, request.first_unit, request.n_units, nn::ParallelContext{}) {}
-
-  void bind(uint32_t unit, std::vector<nn::Parameter> parameters) override { stage_.bind(unit, std::move(parameters)); }
+  using StageBlocks::StageBlocks;
 
   Opened open(const lf_batch& batch, const std::vector<nn::Recompute>& recompute) const override {
-    const at::Tensor places = moved(column(batch, "visual_rows", at::kLong, 1), device_);
+    const at::Tensor places = moved(column(batch, "visual_rows", at::kLong, 1), device());
     auto made = std::make_shared<components::DecoderBatch>(
-        components::decoder_batch(config_, moved(needed(batch, "input_ids", at::kLong, 1), device_),
-                                  moved(needed(batch, "targets", at::kLong, 1), device_),
-                                  moved(needed(batch, "position_ids", at::kLong, 2), device_),
+        components::decoder_batch(config(), moved(needed(batch, "input_ids", at::kLong, 1), device()),
+                                  moved(needed(batch, "targets", at::kLong, 1), device()),
+                                  moved(needed(batch, "position_ids", at::kLong, 2), device()),
                                   {values(needed(batch, "segment_starts", at::kLong, 1))},
                                   places.defined() && places.size(0) > 0 ? places : at::Tensor()));
-    made->weights = moved(column(batch, "loss_weights", at::kFloat, 1), device_);
+    made->weights = moved(column(batch, "loss_weights", at::kFloat, 1), device());
     made->outputs = (batch.flags & LF_BATCH_OUTPUTS) != 0;
     const lf_batch* given = &batch;
     if (LF_HAS(given, loss_scale)) made->gradient_scale = batch.loss_scale;
-    return {stage_.steps(made, recompute), [result = made->result]() -> StepResult {
+    return {stage().steps(made, recompute), [result = made->result]() -> StepResult {
               StepResult out{result->loss_sum, result->loss_weight, {result->balance_sum}, {}};
               if (result->logits.defined()) out.outputs = {result->logits, result->token_loss.unsqueeze(1)};
               return out;
             }};
   }
-
- private:
-  components::LanguageDecoderConfig config_;
-  at::Device device_;
-  components::LanguageStage stage_;
 };
 
 }  // namespace

@@ -73,6 +73,8 @@ VisionInput TileFiles::plan_video(const std::string& path, double fps, const Til
   files.size = {info.height, info.width};
   check_size(files.size, path);
   files.target = {rules.tile, rules.tile};
+  if (info.frames < 1)
+    throw sdk::Failure(LF_E_DATA, fmt::format("{}: a video of {} frames: expected at least one", path, info.frames));
   files.frames = rules.frames(info.frames, info.frames_per_second, fps);
   VisionInput input = tiles_of(rules, static_cast<int64_t>(files.frames.size()));
   input.video = true;

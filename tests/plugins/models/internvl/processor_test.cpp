@@ -105,6 +105,7 @@ class Processor : public testing::Test {
 
 const json kText = {{"type", "text"}, {"text", "\nwhat?"}};
 json image(const char* path) { return {{"type", "image"}, {"path", path}}; }
+json video(const char* path) { return {{"type", "video"}, {"path", path}}; }
 
 TEST_F(Processor, a_picture_is_its_tiles_and_a_thumbnail_between_markers) {
   const std::string text = conversation({image("wide.png"), kText}, "ok");
@@ -222,6 +223,41 @@ TEST_F(Processor, a_bad_picture_is_told_with_the_samples_place) {
       EXPECT_EQ(failure.code(), LF_E_DATA);
       EXPECT_THAT(failure.what(), testing::AllOf(testing::HasSubstr("train.jsonl:3"), testing::HasSubstr(path)));
     }
+  }
+}
+
+TEST_F(Processor, pictures_without_pixels_and_videos_without_frames_are_told_by_file_and_size) {
+  host_.files["flat.png"] = {28, 0};
+  host_.files["thin.png"] = {0, 28};
+  host_.files["flat.mp4"] = {40, 0, 6, 2.0};
+  host_.files["empty.mp4"] = {40, 30, 0, 2.0};
+  const std::pair<json, const char*> cases[] = {{image("flat.png"), "flat.png: a picture of 28 x 0 pixels"},
+                                                {image("thin.png"), "thin.png: a picture of 0 x 28 pixels"},
+                                                {video("flat.mp4"), "flat.mp4: a picture of 40 x 0 pixels"},
+                                                {video("empty.mp4"), "empty.mp4: a video of 0 frames"}};
+  const InternVlProcessor processor = make();
+  for (const auto& [item, expected] : cases) {
+    const std::string text = conversation({item, kText}, "ok");
+    try {
+      processor.features(sample(text));
+      FAIL() << expected;
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_DATA);
+      EXPECT_THAT(failure.what(), testing::AllOf(testing::HasSubstr("train.jsonl:3"), testing::HasSubstr(expected)));
+    }
+  }
+}
+
+TEST_F(Processor, a_video_of_one_frame_is_one_tile_and_the_thinnest_picture_is_whole_tiles) {
+  host_.files["one.mp4"] = {40, 30, 1, 2.0};
+  host_.files["line.png"] = {5000, 1};
+  const InternVlProcessor processor = make();
+  for (const auto& [item, tiles] : {std::pair{video("one.mp4"), 1}, std::pair{image("line.png"), 13}}) {
+    const std::string text = conversation({item, kText}, "ok");
+    const lf_sample one = sample(text);
+    const lf_sample* samples[] = {&one};
+    const family::Columns columns = processor.collate(samples);
+    EXPECT_EQ(test::find(columns.view(), "pixel_values")->shape[0], tiles * 16) << text;
   }
 }
 

@@ -37,7 +37,7 @@ class Deepseek(unittest.TestCase):
         config.update(vocab_size=264, bos_token_id=0, eos_token_id=1, pad_token_id=None)
         (self.folder / "config.json").write_text(json.dumps(config))
 
-    def run_job(self, name, steps=4, processes=1, micro_batches=2, options="", extra="", model=None):
+    def run_job(self, name, steps=4, processes=1, micro_batches=2, options="", extra="", model=None, compute="fp32"):
         (self.folder / f"{name}.toml").write_text(f"""
 [job]
 name = "{name}"
@@ -58,7 +58,7 @@ micro_batches = {micro_batches}
 [optimizer]
 learning_rate = 3e-3
 [precision]
-compute = "fp32"
+compute = "{compute}"
 {extra}
 """)
         result = lfrun(self.folder / f"{name}.toml")
@@ -70,6 +70,14 @@ compute = "fp32"
         self.assertLess(steps[-1]["loss"], 0.7 * steps[0]["loss"])
         for name in ("ce_loss", "mtp_loss", "indexer_kl"):
             self.assertIn(name, json.dumps(steps[0]))
+
+    def test_in_bf16_it_learns_along_the_curve_of_f32(self):
+        plain = self.run_job("f32", steps=20)
+        rounded = self.run_job("bf16", steps=20, compute="bf16")
+        self.assertNotEqual([row["loss"] for row in plain], [row["loss"] for row in rounded])
+        for a, b in zip(plain, rounded, strict=True):
+            # Choices of experts and rows may fall otherwise where scores are within rounding of each other.
+            self.assertLess(abs(a["loss"] - b["loss"]), 0.05 * a["loss"])
 
     def test_ranks_and_micro_batches_change_no_loss_though_each_has_a_count_of_its_own(self):
         options = "balance_loss = 0.01"

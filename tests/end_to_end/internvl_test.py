@@ -43,6 +43,15 @@ class InternVl(unittest.TestCase):
                 self.assertEqual(self.curve(whole), curve)
                 self.assertEqual(read(whole / "model/model.safetensors"), read(plain / "model/model.safetensors"))
 
+    def test_in_bf16_it_learns_along_the_curve_of_f32(self):
+        for layout in self.jobs:
+            with self.subTest(layout=layout):
+                plain = self.curve(self.train(layout, "f32", "job.steps=12"))
+                rounded = self.curve(self.train(layout, "bf16", "job.steps=12", "precision.compute=bf16"))
+                self.assertNotEqual(plain, rounded)
+                for a, b in zip(plain, rounded, strict=True):
+                    self.assertLess(abs(a - b), 0.01 * a)  # 8 bits a number, of which a loss is a mean over many
+
     def test_one_and_two_ranks_agree_whatever_a_token_weighs(self):
         for weighting in ("token", "sample", "square"):
             with self.subTest(weighting=weighting):

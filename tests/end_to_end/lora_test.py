@@ -25,6 +25,12 @@ COMPOSED = {
                 "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
                 "tie_word_embeddings": False}}
 
+WINDOWED = {  # another tower, another decoder
+    "vision": {"type": "qwen2_5_vit", "depth": 2, "hidden_size": 24, "intermediate_size": 40, "num_heads": 2, "window_size": 112,
+               "fullatt_block_indexes": [1]},
+    "decoder": {"type": "llama", **{key: value for key, value in COMPOSED["decoder"].items() if key not in ("type", "head_dim")}},
+    "tokens": {"image_token_id": 262, "video_token_id": 263, "vision_start_token_id": 259, "vision_end_token_id": 260}}
+
 
 def toml(value):
     if isinstance(value, dict):
@@ -306,31 +312,37 @@ class TextModels(Case):
 
 
 class ThreeStages(Case):
+    """docs: plugins/models/compose/README.md."""
+
     def test_projector_first_then_adapters_on_the_decoder_then_reopened(self):
-        """docs: plugins/models/compose/README.md."""
-        named = ["model.family=compose", "model.config=''", f"model.options={toml(COMPOSED)}", "job.steps=8"]
+        for name, model in (("intern_vit_qwen3", COMPOSED), ("qwen2_5_vit_llama", WINDOWED)):
+            with self.subTest(name):
+                self.three_stages(name, model)
+
+    def three_stages(self, name, model):
+        named = ["model.family=compose", "model.config=''", f"model.options={toml(model)}", "job.steps=8"]
         family = ["model.family=compose"]
-        start = self.train("start", *named, *STILL)
-        first = self.over(start / "model", "projector", *family, 'model.freeze=["vision.*", "language"]', "job.steps=8",
+        start = self.train(f"{name}_start", *named, *STILL)
+        first = self.over(start / "model", f"{name}_projector", *family, 'model.freeze=["vision.*", "language"]', "job.steps=8",
                           "optimizer.learning_rate=1e-2")
         before, after = read(start / "model/model.safetensors"), read(first / "model/model.safetensors")
-        changed = {name for name in before if before[name] != after[name]}
+        changed = {tensor for tensor in before if before[tensor] != after[tensor]}
         self.assertTrue(changed)
-        self.assertFalse([name for name in changed if not name.startswith("projector.")])
+        self.assertFalse([tensor for tensor in changed if not tensor.startswith("projector.")])
         self.assertLess(metrics(first)[-1]["loss"], metrics(first)[0]["loss"])
 
-        second = self.over(first / "model", "decoder", *family, *lora(rank=4, alpha=8, targets=["language"], also_train=["projector.*"]),
+        second = self.over(first / "model", f"{name}_decoder", *family, *lora(rank=4, alpha=8, targets=["language"], also_train=["projector.*"]),
                            "job.steps=12", "optimizer.learning_rate=3e-2")
         self.assertLess(metrics(second)[-1]["loss"], metrics(second)[0]["loss"] - 0.2)
         merged = read(second / "model/model.safetensors")
-        changed = {name for name in merged if after[name] != merged[name]}
-        self.assertFalse([name for name in changed if name.startswith("vision.")])
+        changed = {tensor for tensor in merged if after[tensor] != merged[tensor]}
+        self.assertFalse([tensor for tensor in changed if tensor.startswith("vision.")])
         for part in ("projector.", "language.layers.0.self_attn.k_proj", "language.layers.1.mlp.up_proj"):
-            self.assertTrue([name for name in changed if name.startswith(part)], part)
-        self.assertFalse([name for name in changed if "norm" in name and name.startswith("language.")])
+            self.assertTrue([tensor for tensor in changed if tensor.startswith(part)], part)
+        self.assertFalse([tensor for tensor in changed if "norm" in tensor and tensor.startswith("language.")])
 
-        opened = self.over(first / "model", "opened", *family, f"lora.path={second / 'adapter'}", 'lora.also_train=["projector.*"]', *STILL)
-        whole = self.over(second / "model", "whole", *family, *STILL)
+        opened = self.over(first / "model", f"{name}_opened", *family, f"lora.path={second / 'adapter'}", 'lora.also_train=["projector.*"]', *STILL)
+        whole = self.over(second / "model", f"{name}_whole", *family, *STILL)
         self.assertAlmostEqual(self.first_loss(opened), self.first_loss(whole), delta=2e-6)
         self.assertLess(self.first_loss(opened), metrics(second)[0]["loss"] - 0.1)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The illustrated manual's training set as plain text, in documents long enough that attention has to choose: one JSON
-object {"text": ...} a line, consecutive sections with their titles, about 6,000 characters.
+object {"text": ...} a line, consecutive sections with their titles, about 2,000 characters.
 
     manual_text.py TRAIN_JSONL OUT_FOLDER
 """
@@ -8,7 +8,7 @@ import json
 import pathlib
 import sys
 
-CHARACTERS = 6000
+CHARACTERS = 2000
 
 
 def sections(lines):

@@ -135,6 +135,7 @@ int main(int count, char** arguments) {
   const bool rows = kind != "warmup";
   const at::Tensor weights =
       rows ? random({length, kind == "experts" ? kWidth : kLatent.heads * kLatent.value}, 1, false) : at::ones({1});
+  malloc_trim(0);                               // what is free is not held
   std::ofstream("/proc/self/clear_refs") << 5;  // the peak counts from here
   const double before = status_mb("VmRSS:");
   double held = 0, gradients = rows ? megabytes(weights) : 0;
@@ -148,7 +149,7 @@ int main(int count, char** arguments) {
     const at::Tensor loss = loss_of(out, weights);
     out.clear();
     if (i == 0) {
-      malloc_trim(0);  // what is free is not held
+      malloc_trim(0);
       held = status_mb("VmRSS:") - before;
     }
     const double resumed = cpu_seconds();

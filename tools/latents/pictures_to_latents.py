@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Latents of pictures by a fixed invertible transform, and hashed text embeddings, for the diffusion quick starts.
+"""Latents of pictures by a fixed transform or a small VAE, and hashed text embeddings, for the diffusion quick starts.
 
-    pictures_to_latents.py data/gimp/train.jsonl data/gimp_latents [--limit 512] [--side 128] [--text-columns 64]
-                           [--pooled-columns 64] [--channels 48] [--image-to-video]
+    pictures_to_latents.py data/gimp/train.jsonl data/gimp_latents [--vae data/gimp_vae] [--limit 512] [--side 128]
+                           [--text-columns 64] [--pooled-columns 64] [--channels 16] [--image-to-video]
     pictures_to_latents.py --back data/gimp_latents/0000.safetensors picture.png
 
 What is made is described in README.md: train.jsonl, and every sixteenth picture in held_out.jsonl. Runs with the same
-arguments write the same bytes.
+arguments write the same bytes. --vae is a directory that small_vae.py made, and needs torch.
 """
 import argparse
 import hashlib
@@ -100,24 +100,58 @@ def is_held_out(index):
     return index % HELD_OUT == HELD_OUT - 1
 
 
-def make(args):
-    args.out.mkdir(parents=True, exist_ok=True)
-    samples, seen = [], set()
-    for name, text, media in pairs(args.source):
+def pictures(source, limit):
+    """(name, text, path) of each picture, once."""
+    seen = set()
+    for name, text, media in pairs(source):
         for path in media:
-            if path in seen or not path.exists() or len(samples) == args.limit:
+            if path in seen or not path.exists() or len(seen) == limit:
                 continue
             seen.add(path)
-            samples.append((f"{name}/{path.name}", f"{text} {path.stem.replace('-', ' ')}",
-                            latents_of(read_picture(path, args.side), args.channels)))
+            yield f"{name}/{path.name}", f"{text} {path.stem.replace('-', ' ')}", path
+
+
+class Cosines:
+    """The fixed transform. Runs backwards too."""
+    what = "orthonormal 4 x 4 cosine blocks of RGB in [-1, 1]"
+
+    def __init__(self, channels):
+        self.channels = channels
+
+    def encode(self, picture):
+        return latents_of(picture, self.channels)
+
+    def decode(self, latents):
+        return picture_of(latents)
+
+    def describe(self, folder):
+        return {"what": self.what}
+
+
+def transform_of(folder):
+    """What made the latents of a folder, to go back: (transform, mean, deviation)."""
+    made = json.loads((folder / "transform.json").read_text())
+    mean, deviation = (np.array(made[name])[:, None, None] for name in ("mean", "deviation"))
+    if "vae" not in made:
+        return Cosines(len(mean)), mean, deviation
+    from small_vae import open_vae
+    return open_vae(folder / made["vae"]), mean, deviation
+
+
+def make(args):
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.vae:
+        from small_vae import open_vae
+    transform = open_vae(args.vae) if args.vae else Cosines(args.channels)
+    samples = [(name, text, transform.encode(read_picture(path, args.side))) for name, text, path in pictures(args.source, args.limit)]
     train = [latents for i, (_, _, latents) in enumerate(samples) if not is_held_out(i)]
     flat = np.concatenate([latents.reshape(latents.shape[0], -1) for latents in train], 1)
-    deviation = np.maximum(flat.std(1), 1e-3)
-    (args.out / "transform.json").write_text(json.dumps({"what": "orthonormal 4 x 4 cosine blocks of RGB in [-1, 1]",
+    mean, deviation = flat.mean(1), np.maximum(flat.std(1), 1e-3)
+    (args.out / "transform.json").write_text(json.dumps({**transform.describe(args.out), "mean": mean.tolist(),
                                                          "deviation": deviation.tolist()}, indent=1) + "\n")
     with open(args.out / "train.jsonl", "w") as out, open(args.out / "held_out.jsonl", "w") as held_out:
         for i, (name, text, latents) in enumerate(samples):
-            latents = latents / deviation[:, None, None]
+            latents = (latents - mean[:, None, None]) / deviation[:, None, None]
             tensors = {"latents": latents, "context": text_rows(text, args.text_columns),
                        "pooled": text_rows(text, args.pooled_columns).mean(0)}
             if args.image_to_video:  # a video of one frame, which is given: the mask's four channels, then the picture
@@ -129,10 +163,14 @@ def make(args):
     print(f"{len(train)} samples in {args.out / 'train.jsonl'}, {len(samples) - len(train)} in held_out.jsonl")
 
 
+def pixels_of(latents, folder):
+    """[channels, h, w] as a model sees them -> [height, width, 3] of bytes."""
+    transform, mean, deviation = transform_of(pathlib.Path(folder))
+    return np.clip(np.rint((transform.decode(latents * deviation + mean) + 1) * 127.5), 0, 255).astype(np.uint8)
+
+
 def back(file, picture):
-    deviation = np.array(json.loads((pathlib.Path(file).parent / "transform.json").read_text())["deviation"])
-    pixels = picture_of(read_latents(file) * deviation[:, None, None])
-    Image.fromarray(np.clip(np.rint((pixels + 1) * 127.5), 0, 255).astype(np.uint8)).save(picture)
+    Image.fromarray(pixels_of(read_latents(file), pathlib.Path(file).parent)).save(picture)
 
 
 if __name__ == "__main__":
@@ -144,7 +182,9 @@ if __name__ == "__main__":
     parser.add_argument("--side", type=int, default=128)
     parser.add_argument("--text-columns", type=int, default=64)
     parser.add_argument("--pooled-columns", type=int, default=64)
-    parser.add_argument("--channels", type=int, default=48, choices=range(1, 49), metavar="N", help="the lowest N frequencies, 1 to 48")
+    parser.add_argument("--channels", type=int, default=16, choices=range(1, 49), metavar="N",
+                        help="without a VAE: the lowest N frequencies, 1 to 48, which is all of them")
+    parser.add_argument("--vae", type=pathlib.Path, help="a directory of small_vae.py, instead of the fixed transform")
     parser.add_argument("--image-to-video", action="store_true", help="also y, as Wan's image to video wants it")
     arguments = parser.parse_args()
     if arguments.back:

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def mean_loss(arguments, start):
     with tempfile.TemporaryDirectory() as folder:
         sets = [f"job.output={folder}/run", f"job.steps={arguments.steps}", "job.seed=1", "optimizer.learning_rate=0",
-                "schedule.warmup_steps=0", f"data.path={arguments.data}", "checkpoint.export_model=false", "balance.costs=stated"]
+                "schedule.warmup_steps=0", "launch.processes=1", f"data.path={arguments.data}", "checkpoint.export_model=false", "balance.costs=stated"]
         if start:
             sets += [f"model.path={start.absolute()}", 'model.config=""']
         run = subprocess.run([str(arguments.lfrun), str(arguments.job), *(word for item in sets for word in ("--set", item))],

@@ -21,6 +21,8 @@ function(lf_add_test name)
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
   if(arg_TORCH)
     lf_use_torch(${name})
+  else() # a third less to compile; what is tested comes from libraries, compiled as they are shipped
+    target_compile_options(${name} PRIVATE -O1)
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)

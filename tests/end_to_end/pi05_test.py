@@ -1,4 +1,5 @@
 """PI0.5 through the whole launcher: directories in every layout, what config.json says, adapters, broken weights."""
+import array
 import json
 import pathlib
 import shutil
@@ -160,6 +161,24 @@ seconds = 0.01
         self.assertNotIn(PREFIX + "lm_head.weight", changed)
         self.assertIn(PREFIX + "model.language_model.embed_tokens.weight", changed)
 
+    def test_the_moving_average_is_that_of_the_weights_after_each_update_and_opens_like_them(self):
+        floats = lambda tensor: array.array("f", tensor[2])
+        model = self.model("averaged", freeze_vision_encoder=True)
+        source = read(model / "model.safetensors")
+        average = {name: list(floats(tensor)) for name, tensor in source.items()}
+        for steps in (1, 2, 3):
+            run = self.train(f"averaged_{steps}", model, f"job.steps={steps}", "ema.decay=0.75")
+            for name, tensor in read(run / "model/model.safetensors").items():
+                average[name] = [a + 0.25 * (value - a) for a, value in zip(average[name], floats(tensor))]
+        kept = read(run / "model_ema/model.safetensors")
+        self.assertEqual(kept.keys(), source.keys())
+        for name, tensor in kept.items():
+            for a, b in zip(average[name], floats(tensor), strict=True):
+                self.assertLessEqual(abs(a - b), 1e-6 * max(1, abs(a)), name)  # f32 three times rounded
+        self.assertTrue(all(kept[name] == source[name] for name in kept if name.startswith(TOWER)))
+        opened = metrics(self.train("opens_average", run / "model_ema", *STILL))[0]["loss"]
+        self.assertNotEqual(opened, metrics(self.train("opens_last", run / "model", *STILL))[0]["loss"])
+
     def test_what_lerobots_config_freezes_is_frozen_without_the_job_saying_so(self):
         model = self.model("expert", train_expert_only=True)
         changed = self.changed(model, self.train("expert", model))
@@ -180,6 +199,15 @@ seconds = 0.01
             _, result = self.run_job("contradicts", model, f"model.options.{option}")
             self.assertEqual(result.returncode, 78, result.stderr)
             self.assertIn(field, result.stderr)
+
+    def test_cameras_come_in_the_order_of_the_configs_text(self):
+        camera = {"type": "VISUAL", "shape": [3, 96, 96]}
+        loss = lambda name, order, cameras: metrics(self.train(name, self.model(name, input_features={key: camera for key in order}),
+                                                               f"model.options.cameras={json.dumps(cameras)}", *STILL))[0]["loss"]
+        backwards = CAMERAS[::-1]
+        named = loss("named", backwards, [])
+        self.assertEqual(named, loss("told", CAMERAS, backwards))
+        self.assertNotEqual(named, loss("forwards", CAMERAS, []))
 
     def test_augmented_pictures_change_the_loss_and_a_repeated_run_does_not(self):
         model = self.model("augments")

@@ -45,8 +45,9 @@ Statistics read_statistics(const json& stats, const std::string& feature, int64_
     const json list = of_feature.value(name, json());
     if (list.is_null())
       refuse_statistics(path, fmt::format("{}: expected {}, got none; {}", feature, name,
-                                          name[0] == 'q' ? "run lerobot's augment_dataset_quantile_stats.py, or set "
-                                                           "model.options.normalization = \"mean_std\""
+                                          name[0] == 'q' ? "run lerobot's augment_dataset_quantile_stats.py, or choose "
+                                                           "mean_std (model.options.normalization, or the config's "
+                                                           "normalization_mapping)"
                                                          : "let lerobot compute the statistics anew"));
     if (!list.is_array() || static_cast<int64_t>(list.size()) != width)
       refuse_statistics(path, fmt::format("{}.{}: expected {} numbers, got {}", feature, name, width,

@@ -71,9 +71,9 @@ TEST(Statistics, what_is_missing_or_wrong_is_named) {
   EXPECT_EQ(read({{"other", good}}), "invalid: stats.json: expected statistics of \"action\"");
   json lacking = good;
   lacking.erase("q01");
-  EXPECT_THAT(read({{"action", lacking}}), HasSubstr("invalid: stats.json: action: expected q01, got none; run "
-                                                     "lerobot's augment_dataset_quantile_stats.py, or set "
-                                                     "model.options.normalization = \"mean_std\""));
+  EXPECT_THAT(read({{"action", lacking}}),
+              HasSubstr("invalid: stats.json: action: expected q01, got none; run "
+                        "lerobot's augment_dataset_quantile_stats.py, or choose mean_std"));
   EXPECT_EQ(read({{"action", lacking}}, Normalization::kMeanDeviation), "");
   EXPECT_EQ(read(json::object(), Normalization::kNone), "");
   json shorter = good;

@@ -147,22 +147,13 @@ void Communicator::abort() {
   nccl_.check(nccl_.comm_abort(context_), "ncclCommAbort");
 }
 
-void Communicator::reap_locked() {
-  while (!flights_.empty() && flights_.front().passed->done()) {
-    spare_events_.push_back(std::move(flights_.front().passed));
-    flights_.pop_front();
-  }
-}
-
 void Communicator::require_sound() {
   if (aborted_) throw sdk::Failure(LF_E_ABORTED, fmt::format("communicator {} was aborted", name_));
-  std::string overdue;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) throw *failure_;
-    reap_locked();
-    if (!flights_.empty() && Clock::now() > flights_.front().deadline) overdue = flights_.front().what;
   }
+  const std::string overdue = flights_.overdue();
   ncclResult_t state = ncclSuccess;
   check(exclusively([&] { return nccl_.comm_get_async_error(context_, &state); }), "ncclCommGetAsyncError");
   check(state, "asynchronous error");
@@ -172,20 +163,7 @@ void Communicator::require_sound() {
 }
 
 void Communicator::track(const std::string& what, cudaStream_t stream) {
-  if (timeout_.count() == 0) return;
-  std::unique_ptr<Event> event;
-  {
-    const std::lock_guard lock(mutex_);
-    reap_locked();
-    if (!spare_events_.empty()) {
-      event = std::move(spare_events_.back());
-      spare_events_.pop_back();
-    }
-  }
-  if (!event) event = std::make_unique<Event>(device_);
-  event->record(stream);
-  const std::lock_guard lock(mutex_);
-  flights_.push_back({std::move(event), Clock::now() + timeout_, what});
+  flights_.track(what, stream, [this] { return std::make_unique<Event>(device_); });
 }
 
 template <typename Call>

@@ -3,16 +3,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "device.h"
+#include "hardware/flights.h"
 #include "lf/plugin_api/collective.h"
 #include "nccl_library.h"
 
@@ -47,11 +46,6 @@ class Communicator {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Flight {
-    std::unique_ptr<Event> passed;
-    Clock::time_point deadline;
-    std::string what;
-  };
 
   template <typename Call>
   void submit(const std::string& what, cudaStream_t stream, Call&& call);
@@ -61,7 +55,6 @@ class Communicator {
   void check(ncclResult_t result, const std::string& what);
   void finish(const std::string& what);  // until NCCL is no longer "in progress", or the timeout
   void track(const std::string& what, cudaStream_t stream);
-  void reap_locked();
   [[noreturn]] void fail(int32_t code, int native, const std::string& message);
 
   Device& device_;
@@ -75,8 +68,8 @@ class Communicator {
   std::mutex nccl_mutex_;
   std::mutex mutex_;  // of what follows
   std::optional<CudaFailure> failure_;
-  std::deque<Flight> flights_;
-  std::vector<std::unique_ptr<Event>> spare_events_;
+
+  hardware::Flights<Event> flights_{timeout_};
 
   // Of the step thread alone.
   int group_depth_ = 0;

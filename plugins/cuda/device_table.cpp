@@ -48,7 +48,7 @@ int32_t fill(lf_device device, void* memory, uint8_t value, uint64_t bytes, lf_s
     if (bytes == 0) return;
     const Device& filled = plugin().devices.find(device);
     const CurrentDevice current(filled.runtime(), filled.ordinal());
-    filled.runtime().check(filled.runtime().memset_async(memory, value, bytes, native(plugin(), stream)),
+    filled.runtime().check(filled.runtime().memset_async(memory, value, bytes, plugin().native(stream)),
                            fmt::format("cudaMemsetAsync of {} bytes", bytes));
   });
 }
@@ -64,7 +64,7 @@ int32_t stream_synchronize(lf_stream stream, lf_err* err) {
   return entry(err, [&] {
     const Device& on = plugin().device_of(stream, nullptr);
     const CurrentDevice current(on.runtime(), on.ordinal());
-    on.runtime().check(on.runtime().stream_synchronize(native(plugin(), stream)), "cudaStreamSynchronize");
+    on.runtime().check(on.runtime().stream_synchronize(plugin().native(stream)), "cudaStreamSynchronize");
   });
 }
 
@@ -73,7 +73,7 @@ int32_t stream_wait(lf_stream stream, lf_event event, lf_err* err) {
     const Event& awaited = plugin().events.find(event);
     const Device& on = plugin().device_of(stream, &awaited.device());
     const CurrentDevice current(on.runtime(), on.ordinal());
-    on.runtime().check(on.runtime().stream_wait_event(native(plugin(), stream), awaited.native(), 0),
+    on.runtime().check(on.runtime().stream_wait_event(plugin().native(stream), awaited.native(), 0),
                        "cudaStreamWaitEvent");
   });
 }

@@ -1,8 +1,6 @@
 // NVIDIA GPUs over the CUDA runtime and NCCL, both opened at run time.
 #include "plugin.h"
 
-#include <cstdlib>
-
 #include <fmt/format.h>
 
 #include "hardware/bounded.h"
@@ -20,11 +18,6 @@ constexpr std::chrono::milliseconds kProbeLimit{30'000};  // a cold driver takes
 std::unique_ptr<Plugin>& instance() {
   static std::unique_ptr<Plugin> plugin;
   return plugin;
-}
-
-std::optional<std::string> from_process(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
 std::string no_gpus(const Runtime& runtime, cudaError_t error, const Environment& environment) {
@@ -48,15 +41,6 @@ std::string no_gpus(const Runtime& runtime, cudaError_t error, const Environment
 Plugin& plugin() {
   if (!instance()) throw sdk::Failure(LF_E_INVALID, "cuda: the plugin was not started");
   return *instance();
-}
-
-Plugin::~Plugin() {
-  // Communicators, events and streams first: they lean on devices.
-  const auto all = [](const auto&) { return true; };
-  communicators.take_if(all);
-  events.take_if(all);
-  streams.take_if(all);
-  devices.take_if(all);
 }
 
 std::shared_ptr<const Runtime> Plugin::runtime() {
@@ -107,27 +91,10 @@ void Plugin::log(int32_t level, const std::string& text) const {
   if (LF_HAS(host_, log)) host_->log(host_, level, sdk::str(text));
 }
 
-void Plugin::close(lf_device handle) {
-  const std::unique_ptr<Device> device = devices.take(handle);
-  const auto on_it = [&](const auto& object) { return &object.device() == device.get(); };
-  communicators.take_if(on_it);
-  events.take_if(on_it);
-  streams.take_if(on_it);
-}
-
-Device& Plugin::device_of(lf_stream stream, Device* named) const {
-  if (stream != nullptr) return streams.find(stream).device();
-  if (named == nullptr) named = devices.only();
-  if (named == nullptr)
-    throw sdk::Failure(LF_E_INVALID,
-                       "cuda: the null stream is a device's default stream, and several devices are open");
-  return *named;
-}
-
 namespace {
 
 int32_t start(const lf_host* host, lf_err* err) {
-  return entry(err, [&] { instance() = std::make_unique<Plugin>(host, from_process); });
+  return entry(err, [&] { instance() = std::make_unique<Plugin>(host, hardware::from_process); });
 }
 
 int32_t stop(lf_err* err) {

@@ -8,24 +8,14 @@
 
 #include <cuda_runtime_api.h>
 
-#include "lf/plugin_sdk/guard.hpp"
+#include "hardware/native_failure.h"
 
 namespace lf::cuda {
 
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-// A call of NVIDIA's failed; carries its code and whose it is ("cudart", "nccl").
-class CudaFailure : public sdk::Failure {
- public:
-  CudaFailure(int32_t meaning, int native, const char* domain, const std::string& message)
-      : Failure(meaning, message), native_(native), domain_(domain) {}
-  int native() const { return native_; }
-  const char* domain() const { return domain_; }
-
- private:
-  int native_;
-  const char* domain_;
-};
+// A call of NVIDIA's failed; its domain is "cudart" or "nccl".
+using CudaFailure = hardware::NativeFailure;
 
 // What the caller can do about a code: LF_E_...
 int32_t meaning_of(cudaError_t error) noexcept;

@@ -37,7 +37,8 @@ Communicator::Communicator(std::shared_ptr<const Runtime> runtime, Device& devic
       rank_(config.rank),
       size_(config.size),
       timeout_(std::max<int64_t>(config.timeout_ms, 0)),
-      name_(sdk::view(config.name)) {
+      name_(sdk::view(config.name)),
+      flights_(runtime_->xre().event_query == nullptr ? std::chrono::milliseconds(0) : timeout_) {  // KL2 has no query
   if (size_ < 1 || rank_ < 0 || rank_ >= size_)
     throw sdk::Failure(LF_E_INVALID, fmt::format("communicator {}: rank {} of {}", name_, rank_, size_));
   if (config.id_bytes != bkcl_.table.id_bytes)
@@ -120,17 +121,7 @@ void Communicator::abort() {
 }
 
 void Communicator::find_overdue() {
-  if (runtime_->xre().event_query == nullptr || timeout_.count() == 0) return;
-  std::string overdue;
-  {
-    const std::lock_guard lock(mutex_);
-    while (!flights_.empty() && flights_.front().passed->done()) {
-      spare_events_.push_back(std::move(flights_.front().passed));
-      flights_.pop_front();
-    }
-    if (!flights_.empty() && Clock::now() > flights_.front().deadline) overdue = flights_.front().what;
-  }
-  if (!overdue.empty())
+  if (const std::string overdue = flights_.overdue(); !overdue.empty())
     fail(LF_E_TIMEOUT,
          fmt::format("{} has not finished within {} ms; a peer is slow or gone", overdue, timeout_.count()));
 }
@@ -145,28 +136,8 @@ void Communicator::require_sound() {
   find_overdue();
 }
 
-std::unique_ptr<Event> Communicator::take_event() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!spare_events_.empty()) {
-      auto event = std::move(spare_events_.back());
-      spare_events_.pop_back();
-      return event;
-    }
-  }
-  return std::make_unique<Event>(device_);
-}
-
 void Communicator::track(const std::string& what, XpuStream stream) {
-  if (runtime_->xre().event_query == nullptr || timeout_.count() == 0) return;
-  Flight flight{take_event(), Clock::now() + timeout_, what};
-  flight.passed->record(stream);
-  const std::lock_guard lock(mutex_);
-  while (!flights_.empty() && flights_.front().passed->done()) {
-    spare_events_.push_back(std::move(flights_.front().passed));
-    flights_.pop_front();
-  }
-  flights_.push_back(std::move(flight));
+  flights_.track(what, stream, [this] { return std::make_unique<Event>(device_); });
 }
 
 template <typename Call>

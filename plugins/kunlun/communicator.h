@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "hardware/flights.h"
 #include "lf/plugin_api/collective.h"
 #include "stream.h"
 #include "vendor/bkcl.h"
@@ -49,16 +50,9 @@ class Communicator {
   void receive(void* out, uint64_t n, int32_t dtype, int peer, XpuStream stream);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  // Until `passed`: a collective that must be done by `deadline`, or arrays that the device still reads.
-  struct Flight {
-    std::unique_ptr<Event> passed;
-    Clock::time_point deadline;
-    std::string what;
-  };
   struct Arrays {  // counts and offsets of an all-to-all: the vendor reads them from device memory
     void *host, *device;
-    std::unique_ptr<Event> passed;
+    std::unique_ptr<Event> passed;  // the device no longer reads them
   };
 
   template <typename Call>
@@ -67,7 +61,6 @@ class Communicator {
   void track(const std::string& what, XpuStream stream);
   void find_overdue();
   [[noreturn]] void fail(int32_t code, const std::string& message);
-  std::unique_ptr<Event> take_event();
   Arrays take_arrays();
   int32_t reduced_type(int32_t dtype) const;
   int32_t reduction_code(int32_t reduction) const;
@@ -85,9 +78,9 @@ class Communicator {
 
   std::mutex mutex_;  // of what follows; never held in a call of the vendor's that may block
   std::optional<sdk::Failure> failure_;
-  std::deque<Flight> flights_;
-  std::vector<std::unique_ptr<Event>> spare_events_;
   std::deque<Arrays> arrays_;
+
+  hardware::Flights<Event> flights_;
 
   // Of the step thread alone.
   int group_depth_ = 0;

@@ -47,7 +47,7 @@ int32_t torch_register(lf_device device, lf_str torch_build, lf_str, lf_err* err
 }
 
 int32_t fill(lf_device device, void* memory, uint8_t value, uint64_t bytes, lf_stream stream, lf_err* err) {
-  return entry(err, [&] { plugin().devices.find(device).fill(memory, value, bytes, native(plugin(), stream)); });
+  return entry(err, [&] { plugin().devices.find(device).fill(memory, value, bytes, plugin().native(stream)); });
 }
 
 int32_t stream_new(lf_device device, int32_t, lf_stream* out, lf_err* err) {  // no priorities, and the abilities say so
@@ -58,13 +58,13 @@ int32_t stream_new(lf_device device, int32_t, lf_stream* out, lf_err* err) {  //
 }
 
 int32_t stream_synchronize(lf_stream stream, lf_err* err) {
-  return entry(err, [&] { wait_for_stream(plugin().device_of(stream, nullptr), native(plugin(), stream)); });
+  return entry(err, [&] { wait_for_stream(plugin().device_of(stream, nullptr), plugin().native(stream)); });
 }
 
 int32_t stream_wait(lf_stream stream, lf_event event, lf_err* err) {
   return entry(err, [&] {
     const Event& awaited = plugin().events.find(event);
-    awaited.make_wait(native(plugin(), stream), plugin().device_of(stream, &awaited.device()));
+    awaited.make_wait(plugin().native(stream), plugin().device_of(stream, &awaited.device()));
   });
 }
 

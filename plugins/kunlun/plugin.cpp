@@ -26,11 +26,6 @@ std::chrono::milliseconds probe_limit(const Environment& environment) {
   return text ? std::chrono::milliseconds(std::atol(text->c_str())) : kProbeLimit;
 }
 
-std::optional<std::string> from_process(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
 std::string no_cards(const Runtime& runtime, int code, const Environment& environment) {
   std::error_code ignored;
   std::string reason = fmt::format("{} reports no device", runtime.installation().runtime.string());
@@ -49,7 +44,7 @@ Plugin& plugin() {
 }
 
 Plugin::Plugin(const lf_host* host, Environment environment)
-    : host_(host), environment_(std::move(environment)), torch_(host) {}
+    : Holdings("kunlun"), host_(host), environment_(std::move(environment)), torch_(host) {}
 
 Plugin::~Plugin() {
   uint64_t calls = 0;
@@ -61,12 +56,7 @@ Plugin::~Plugin() {
   }
   if (calls > 0)
     log(LF_LOG_WARNING, fmt::format("kunlun: {} calls of {} operators ran on the CPU: {}", calls, fallen.size(), list));
-  // Communicators, events and streams first: they lean on devices.
-  const auto all = [](const auto&) { return true; };
-  communicators.take_if(all);
-  events.take_if(all);
-  streams.take_if(all);
-  devices.take_if(all);
+  close_all();
 }
 
 std::shared_ptr<const Runtime> Plugin::runtime() {
@@ -123,27 +113,10 @@ void Plugin::log(int32_t level, const std::string& text) const {
   if (LF_HAS(host_, log)) host_->log(host_, level, sdk::str(text));
 }
 
-void Plugin::close(lf_device handle) {
-  const std::unique_ptr<Device> device = devices.take(handle);
-  const auto on_it = [&](const auto& object) { return &object.device() == device.get(); };
-  communicators.take_if(on_it);
-  events.take_if(on_it);
-  streams.take_if(on_it);
-}
-
-Device& Plugin::device_of(lf_stream stream, Device* named) const {
-  if (stream != nullptr) return streams.find(stream).device();
-  if (named == nullptr) named = devices.only();
-  if (named == nullptr)
-    throw sdk::Failure(LF_E_INVALID,
-                       "kunlun: the null stream is a device's default stream, and several devices are open");
-  return *named;
-}
-
 namespace {
 
 int32_t start(const lf_host* host, lf_err* err) {
-  return entry(err, [&] { instance() = std::make_unique<Plugin>(host, from_process); });
+  return entry(err, [&] { instance() = std::make_unique<Plugin>(host, hardware::from_process); });
 }
 
 int32_t stop(lf_err* err) {

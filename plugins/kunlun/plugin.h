@@ -1,19 +1,18 @@
 // What the plugin holds between start and stop.
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "communicator.h"
-#include "hardware/handle_table.h"
+#include "hardware/holdings.h"
 #include "torch_part.h"
 
 namespace lf::kunlun {
 
-class Plugin {
+class Plugin : public hardware::Holdings<Device, Stream, Event, Communicator> {
  public:
   Plugin(const lf_host* host, Environment environment);
   ~Plugin();
@@ -31,15 +30,6 @@ class Plugin {
   }
   void log(int32_t level, const std::string& text) const;
 
-  void close(lf_device handle);  // with all that was made on it
-  // A null stream is the default stream of the only open device; with several open devices it needs one named.
-  Device& device_of(lf_stream stream, Device* named) const;
-
-  hardware::HandleTable<Device> devices{"kunlun device"};
-  hardware::HandleTable<Stream> streams{"kunlun stream"};
-  hardware::HandleTable<Event> events{"kunlun event"};
-  hardware::HandleTable<Communicator> communicators{"kunlun communicator"};
-
  private:
   const lf_host* host_;
   Environment environment_;
@@ -56,37 +46,7 @@ Plugin& plugin();
 extern const lf_device_api kDeviceTable;
 extern const lf_collective_api kCollectiveTable;
 
-// The body of an entry: exceptions become codes, and the vendor's own code is kept beside ours.
-template <typename Body>
-int32_t entry(lf_err* err, Body&& body) noexcept {
-  if (err != nullptr) err->native = err->domain[0] = 0;
-  return sdk::guard(err, [&] {
-    try {
-      body();
-    } catch (const VendorFailure& failure) {
-      if (err != nullptr) {
-        err->native = failure.native();
-        std::snprintf(err->domain, sizeof err->domain, "%s", "xre");
-      }
-      throw;
-    }
-  });
-}
-
-inline XpuStream native(const Plugin& plugin, lf_stream stream) {
-  return stream == nullptr ? nullptr : plugin.streams.find(stream).native();
-}
-
-// What the tables of hardware/ need to know of this plugin.
-struct Entries {
-  using Device = kunlun::Device;
-  using Event = kunlun::Event;
-  static Plugin& plugin() { return kunlun::plugin(); }
-  template <typename Body>
-  static int32_t entry(lf_err* err, Body&& body) noexcept {
-    return kunlun::entry(err, std::forward<Body>(body));
-  }
-  static XpuStream native(lf_stream stream) { return kunlun::native(plugin(), stream); }
-};
+using Entries = hardware::EntriesOf<Plugin, plugin>;
+using hardware::entry;
 
 }  // namespace lf::kunlun

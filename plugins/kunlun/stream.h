@@ -39,11 +39,11 @@ class Event {
   std::atomic<bool> recorded_ = false;  // what the vendor says of an event that never was is not known
 };
 
-// Waits for one stream; null: the default stream of `device`.
 // Between a device and host memory, done on return: where it fails, nothing of it is under way any more, so the caller
 // may let go of the host memory. After the default stream's earlier work.
 void copy_now(Device& device, void* to, const void* from, uint64_t bytes, CopyKind kind);
 
+// Waits for one stream; null: the default stream of `device`.
 void wait_for_stream(Device& device, XpuStream stream);
 
 struct CopyEnd {

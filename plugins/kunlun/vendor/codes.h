@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lf/plugin_sdk/guard.hpp"
+#include "hardware/native_failure.h"
 
 namespace lf::kunlun {
 
@@ -23,13 +23,10 @@ struct VendorCode {
 VendorCode describe(int code) noexcept;
 
 // A call of the vendor's runtime failed.
-class VendorFailure : public sdk::Failure {
+class VendorFailure : public hardware::NativeFailure {
  public:
-  VendorFailure(int32_t meaning, int native, const std::string& message) : Failure(meaning, message), native_(native) {}
-  int native() const { return native_; }
-
- private:
-  int native_;
+  VendorFailure(int32_t meaning, int native, const std::string& message)
+      : NativeFailure(meaning, native, "xre", message) {}
 };
 
 }  // namespace lf::kunlun

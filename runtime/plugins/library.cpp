@@ -6,7 +6,9 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 #include "plugins/lock.h"
+#include "plugins/mapped.h"
 #include "plugins/refusal.h"
+#include "plugins/trust.h"
 
 namespace lf {
 namespace {
@@ -25,10 +27,8 @@ std::string linker_text(std::string_view text) {
   return one_line(text);
 }
 
-void require_same_file(const Candidate& candidate) {
-  struct stat status {};
-  if (lstat(candidate.path.c_str(), &status) != 0 || status.st_dev != candidate.device ||
-      status.st_ino != candidate.inode)
+void require_same_file(const Candidate& candidate, const struct stat& status) {
+  if (status.st_dev != candidate.device || status.st_ino != candidate.inode)
     refuse("was replaced while it was being loaded; start again");
 }
 
@@ -51,8 +51,10 @@ void require_descriptor(const lf_plugin* plugin, const Manifest& manifest) {
 }  // namespace
 
 const lf_plugin* open_plugin(const Candidate& candidate, const std::function<void(OpenStage)>& stage) {
-  require_same_file(candidate);
-  if (!candidate.locked_sha256.empty()) require_locked_bytes(candidate.path, candidate.locked_sha256);
+  const OpenFile file = open_trusted(candidate.path);
+  require_same_file(candidate, file.status());
+  if (!candidate.locked_sha256.empty())
+    require_locked_bytes(file, candidate.path.parent_path(), candidate.locked_sha256);
   stage(OpenStage::kOpening);
   boost::dll::shared_library library;
   try {
@@ -60,11 +62,11 @@ const lf_plugin* open_plugin(const Candidate& candidate, const std::function<voi
   } catch (const std::exception& error) {  // Boost.DLL's own; what a constructor of the plugin throws ends the process
     refuse("cannot be opened: {}", linker_text(error.what()));
   }
-  require_same_file(candidate);
   if (!library.has(LF_PLUGIN_ENTRY_NAME))
     refuse("expected one exported symbol {}, got none; build it with lf_add_plugin", LF_PLUGIN_ENTRY_NAME);
-  stage(OpenStage::kEntry);
   const auto& entry = library.get<const lf_plugin*(uint32_t, uint32_t)>(LF_PLUGIN_ENTRY_NAME);
+  require_mapped_from(file, reinterpret_cast<const void*>(&entry));
+  stage(OpenStage::kEntry);
   const lf_plugin* plugin = entry(LF_ABI_MAJOR, LF_ABI_MINOR);
   require_descriptor(plugin, *candidate.manifest);
   stage(OpenStage::kInterfaces);

@@ -75,11 +75,11 @@ void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& cand
            manifest.version, candidate.path.parent_path().string());
 }
 
-void require_locked_bytes(const fs::path& file, const std::string& sha256) {
-  const std::string got = sha256_of(open_trusted(file));
+void require_locked_bytes(const OpenFile& file, const fs::path& folder, const std::string& sha256) {
+  const std::string got = sha256_of(file);
   if (got != sha256)
     refuse("expected sha256 {} as locked, got {}; if you replaced it, run `lfrun plugins lock {}`", one_line(sha256),
-           got, file.parent_path().string());
+           got, folder.string());
 }
 
 size_t write_lock(const fs::path& folder, const PluginHost& host) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugins/plugins.h"
+#include "plugins/trust.h"
 
 namespace lf {
 
@@ -24,7 +25,7 @@ std::optional<std::vector<LockedPlugin>> read_lock(const std::filesystem::path& 
 void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& candidate);
 
 // Throws Refusal where the file's bytes are not the locked ones. Reads the whole file.
-void require_locked_bytes(const std::filesystem::path& file, const std::string& sha256);
+void require_locked_bytes(const OpenFile& file, const std::filesystem::path& folder, const std::string& sha256);
 
 // Writes the folder's lock for its acceptable plugins, replacing it in one move; the number of plugins in it. Throws
 // lf::Error: kConfig where a plugin is refused, kCannotCreate where the file cannot be written.

@@ -3,6 +3,7 @@
 
 #include "lf/plugin_api/balancer.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/library.h"
 #include "runtime/plugins/plugin_folder.h"
 
 namespace lf::test {
@@ -46,6 +47,25 @@ TEST_F(PluginSetTest, a_good_plugin_is_loaded_started_and_asked_for_its_table) {
   ASSERT_NE(table, nullptr);
   EXPECT_EQ(table->h.size, sizeof(lf_balancer_api));
   EXPECT_EQ(plugin.interface<void>("lf.other/1"), nullptr);
+}
+
+// The linker opens by path: what it mapped is compared with the file that was checked, before any function is called.
+TEST_F(PluginSetTest, a_file_swapped_between_its_check_and_its_opening_is_refused) {
+  const auto path = write(good_bytes("good_81"));
+  const auto other = write(good_bytes("good_82"), "other");
+  const Candidate candidate = judge_plugin(path, host());
+  ASSERT_FALSE(candidate.refusal) << *candidate.refusal;
+  std::string reached;
+  try {
+    open_plugin(candidate, [&](OpenStage stage) {
+      reached += static_cast<char>(stage);
+      if (stage == OpenStage::kOpening) std::filesystem::rename(other, path);
+    });
+    ADD_FAILURE() << "not refused";
+  } catch (const std::exception& refusal) {
+    EXPECT_THAT(refusal.what(), HasSubstr("is not the file that was checked"));
+  }
+  EXPECT_EQ(reached, "o");
 }
 
 TEST_F(PluginSetTest, a_plugin_stays_mapped_when_the_set_is_gone) {

@@ -12,7 +12,8 @@ import unittest
 
 from tiny_job import Lfrun, metrics, write_job, write_png
 
-lfrun = Lfrun(sys.argv.pop(1))
+build = pathlib.Path(sys.argv.pop(1))
+lfrun = Lfrun(build)
 
 
 class Failures(unittest.TestCase):
@@ -38,6 +39,17 @@ class Failures(unittest.TestCase):
         result = lfrun(self.job(), env={**os.environ, "LF_DEVICE": "nosuch"})
         self.refuses(result, 69, "nosuch", "there are cpu")
         self.assertFalse((self.folder / "job/run/metrics.jsonl").exists())
+
+    # What the SDK's guard makes of an exception; a model in C says so itself.
+    def test_an_exception_in_a_model_ends_the_job_with_70_its_place_and_its_words(self):
+        for processes in (1, 2):
+            job = write_job(self.folder / f"throws{processes}", model={"family": "template_c"},
+                            launch={"processes": processes}, data={"max_tokens": 512, "micro_batches": 2})
+            job.with_name("config.json").write_text('{"model_type": "bytes", "width": 16}')
+            result = lfrun("--plugin-dir", build / "tests/conformance/plugins", job,
+                           env={**os.environ, "LF_WRONG": "forward_throws"})
+            self.refuses(result, 70, "model plugin template_c: forward of", "std::out_of_range: layer 7 of 6")
+            self.assertNotIn("signal", result.stderr)
 
     def test_a_freeze_pattern_that_matches_nothing_is_refused_by_name(self):
         self.refuses(lfrun(self.job(model={"freeze": ["visoin.*"]})), 78, '"visoin.*"', "matches no parameter")

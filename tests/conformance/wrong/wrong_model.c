@@ -14,6 +14,7 @@ static int32_t wrong_forward(lf_stage stage, const lf_batch* batch, const lf_ten
   if (wrong("loss_is_a_mean")) step_out->loss_sum /= step_out->loss_weight;
   if (wrong("weight_is_rows")) step_out->loss_weight += batch->n_samples;
   if (wrong("forward_crash")) *(volatile int*)NULL = 1;
+  if (wrong("forward_throws")) return fail(err, LF_E_EXCEPTION, "std::out_of_range: layer 7 of 6");
   static int calls = 0;
   if (wrong("noise")) step_out->loss_sum *= 1 + 1e-9 * ++calls;
   if (wrong("changes_values")) stage->values[kBias][0] += 1;

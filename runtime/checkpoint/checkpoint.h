@@ -104,8 +104,16 @@ class Checkpoint {
   // asked.
   void read(std::string_view name, std::span<const int64_t> shape, const Box& box, DType dtype, void* out) const;
   void read(std::string_view name, std::span<const int64_t> shape, DType dtype, void* out) const;
+  // Elements from `first` on, counted row-major, as f32.
+  void read_elements(std::string_view name, std::span<const int64_t> shape, int64_t first, std::span<float> out) const;
 
  private:
+  struct Found {
+    const SafetensorsFile& file;
+    const TensorEntry& entry;
+  };
+  Found require(std::string_view name, std::span<const int64_t> shape) const;
+
   std::filesystem::path path_;
   TrainerState state_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;

@@ -102,18 +102,35 @@ std::vector<std::string> Checkpoint::names() const {
   return all;
 }
 
-void Checkpoint::read(std::string_view name, std::span<const int64_t> shape, const Box& box, DType dtype,
-                      void* out) const {
+Checkpoint::Found Checkpoint::require(std::string_view name, std::span<const int64_t> shape) const {
   for (const auto& file : files_) {
     const TensorEntry* entry = file->find(name);
     if (entry == nullptr) continue;
     if (!std::equal(shape.begin(), shape.end(), entry->shape.begin(), entry->shape.end()))
       fail(Exit::kBadData, "{}: tensor {}: expected shape [{}], got [{}]; the model changed since it was saved",
            file->path().string(), name, fmt::join(shape, ", "), fmt::join(entry->shape, ", "));
-    copy_box({file->bytes(*entry).data(), entry->dtype, entry->shape, box}, packed(out, dtype, box), false);
-    return;
+    return {*file, *entry};
   }
   fail(Exit::kBadData, "{}: has no tensor {}; the model changed since it was saved", path_.string(), printable(name));
+}
+
+void Checkpoint::read(std::string_view name, std::span<const int64_t> shape, const Box& box, DType dtype,
+                      void* out) const {
+  const auto [file, entry] = require(name, shape);
+  copy_box({file.bytes(entry).data(), entry.dtype, entry.shape, box}, packed(out, dtype, box), false);
+}
+
+void Checkpoint::read_elements(std::string_view name, std::span<const int64_t> shape, int64_t first,
+                               std::span<float> out) const {
+  const auto [file, entry] = require(name, shape);
+  int64_t all = 1;
+  for (const int64_t extent : shape) all *= extent;
+  const auto n = static_cast<int64_t>(out.size());
+  if (first < 0 || first + n > all)
+    fail(Exit::kBug, "checkpoint: elements [{}, {}) of {}, which has {}", first, first + n, name, all);
+  const std::vector<int64_t> flat{all};
+  const Box part{.ndim = 1, .begin = {first}, .end = {first + n}};
+  copy_box({file.bytes(entry).data(), entry.dtype, flat, part}, packed(out.data(), DType::kF32, part), false);
 }
 
 void Checkpoint::read(std::string_view name, std::span<const int64_t> shape, DType dtype, void* out) const {

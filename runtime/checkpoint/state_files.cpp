@@ -16,7 +16,7 @@ constexpr uint64_t kChunk = 4 << 20;  // hashed and written while it is in the c
 StateTensor whole_tensor(std::string group, std::string name, DType dtype, std::vector<int64_t> shape,
                          const void* data) {
   const Box all = whole(shape);
-  return {std::move(group), std::move(name), dtype, std::move(shape), {{all, data}}};
+  return {std::move(group), std::move(name), dtype, std::move(shape), {StatePiece{all, data}}};
 }
 
 StateFiles::StateFiles(const std::vector<StateTensor>& tensors, uint64_t max_file_bytes) {
@@ -88,16 +88,23 @@ std::vector<uint64_t> StateFiles::write(const std::vector<StateTensor>& tensors)
 void StateFiles::write_tensor(File& file, const TensorEntry& entry, const StateTensor& tensor) {
   const auto bytes = static_cast<uint64_t>(dtype_bytes(entry.dtype));
   Hash hash;
+  std::vector<std::byte> fetched;  // a chunk of a piece that is not in the host's memory
   const uint64_t hashed_before = file.hashed;
   for (const StatePiece& piece : tensor.pieces) {
     if (!contains(whole(entry.shape), piece.box))
       fail(Exit::kBug, "checkpoint: a piece of {} lies outside it", entry.name);
     const auto* from = static_cast<const std::byte*>(piece.data);
+    uint64_t taken = 0;  // of the piece
     for_each_run(entry.shape, piece.box, [&](int64_t offset, int64_t length) {
       uint64_t at = entry.begin + static_cast<uint64_t>(offset) * bytes;
       const uint64_t end = at + static_cast<uint64_t>(length) * bytes;
       while (at < end) {
         const uint64_t n = std::min(kChunk, end - at);
+        if (piece.read) {
+          fetched.resize(n);
+          piece.read(taken, fetched);
+          from = fetched.data();
+        }
         if (at == file.hashed) {
           hash.add(from, n);
           file.hash.add(from, n);
@@ -106,6 +113,7 @@ void StateFiles::write_tensor(File& file, const TensorEntry& entry, const StateT
         file.out->write(at, from, n);
         file.written += n;
         from += n;
+        taken += n;
         at += n;
       }
     });

@@ -1,7 +1,9 @@
 // The safetensors files of a checkpoint that is being written, by one rank or by several on a shared folder.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ namespace lf {
 struct StatePiece {
   Box box;
   const void* data = nullptr;
+  // Instead of `data`, of values that are not in the host's memory: copies those from byte `at` on; done on return, on
+  // the thread that calls save.
+  std::function<void(uint64_t at, std::span<std::byte> out)> read = {};
 };
 
 // A tensor of the training state in whole, uncut coordinates, and what this rank writes of it. Every rank names the

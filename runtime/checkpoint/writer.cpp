@@ -31,7 +31,10 @@ std::unique_ptr<std::byte[]> copy_pieces(std::vector<StateTensor>& tensors) {
   for (StateTensor& tensor : tensors) {
     for (StatePiece& piece : tensor.pieces) {
       const size_t bytes = bytes_of(tensor, piece);
-      if (bytes > 0) std::memcpy(memory.get() + at, piece.data, bytes);
+      if (piece.read)
+        std::exchange(piece.read, nullptr)(0, {memory.get() + at, bytes});
+      else if (bytes > 0)
+        std::memcpy(memory.get() + at, piece.data, bytes);
       piece.data = memory.get() + at;
       at += bytes;
     }

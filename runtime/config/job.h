@@ -29,6 +29,7 @@ struct LaunchSection {  // [launch]
 struct DeviceSection {  // [device]; LF_DEVICE in the environment wins over name
   std::string name = "cpu";
   std::string op_fallback = "error";  // error | warn: an operator that the device lacks
+  double call_timeout_seconds = 300;  // until a call of its plugin counts as hanging
 };
 
 struct ModelSection {               // [model]
@@ -89,9 +90,11 @@ struct BalanceSection {  // [balance]
   std::map<std::string, std::string> options;  // the policy's own, as JSON values
 };
 
-struct ReductionSection {     // [reduction]
-  std::string mode = "fast";  // fast | fixed: the same bits for any number of ranks
+struct ReductionSection {          // [reduction]
+  std::string mode = "fast";       // fast | fixed: the same bits for any number of ranks
+  std::string transport = "auto";  // auto | host | device: what sums gradients that are made on cards
   int64_t bucket_bytes = 16 << 20;
+  double timeout_seconds = 600;  // how late a rank may be in what the ranks do together
 };
 
 struct MemorySection {             // [memory]
@@ -105,6 +108,7 @@ struct OptimizerGroup {                 // [[optimizer.groups]]
 
 struct OptimizerSection {  // [optimizer]
   std::string name = "adamw";
+  std::string memory = "auto";  // auto | device | host: master weights, moments and the update
   double learning_rate = 1e-4;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double weight_decay = 0.1;

@@ -120,6 +120,12 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
          fmt::format("balance.objective must be auto, sum or makespan, got {}: it is for ranks that wait for one "
                      "another {}, and those of this runtime wait once a step, at the reduction of gradients; remove it",
                      objective, objective == "lockstep" ? "at every micro-batch" : "between encoder and decoder")});
+  if (sound({"reduction.mode", "reduction.transport"}) && config.reduction.mode == "fixed" &&
+      config.reduction.transport == "device")
+    problems.push_back(
+        {"reduction.transport",
+         "reduction.transport must be host or auto where reduction.mode is fixed, got device: the sums of "
+         "cards have no fixed order; change one of the two"});
   check_lora(problems, job, sound);
   if (sound({"ema.decay", "ema.export", "ema.warmup"}) && config.ema.decay == 0) {
     if (config.ema.export_as == "instead")

@@ -202,6 +202,12 @@ std::vector<Option> all_options() {
               "An operator that the device does not have is an error, or runs on the CPU and is counted and listed at "
               "the end."},
              one_of({"error", "warn"}), &J::device, &DeviceSection::op_fallback),
+      option(
+          {"device.call_timeout_seconds", "seconds",
+           "A call of the device's plugin, or a model's call that computes there, which has not returned for so long "
+           "counts as hanging: the job ends with code 69, and says which call of which rank. Where it waits for "
+           "peers, reduction.timeout_seconds comes on top."},
+          within(1, 1e6), &J::device, &DeviceSection::call_timeout_seconds),
 
       option({"model.family", "", "The model plugin. Required."}, plugin_id(), &J::model, &ModelSection::family),
       option({"model.path", "", "A Hugging Face directory with the config, weights and tokenizer to start from."}, {},
@@ -320,6 +326,16 @@ std::vector<Option> all_options() {
       option({"reduction.mode", "",
               "How gradients are summed over ranks: fast, or fixed for the same bits with any number of ranks."},
              one_of({"fast", "fixed"}), &J::reduction, &ReductionSection::mode),
+      option(
+          {"reduction.transport", "",
+           "What sums gradients that are made on cards: the collectives of the device's plugin (device), or the host. "
+           "auto: the device where it can, and the log says why where it cannot; device: else the job ends with code "
+           "69."},
+          one_of({"auto", "host", "device"}), &J::reduction, &ReductionSection::transport),
+      option({"reduction.timeout_seconds", "seconds",
+              "How late a rank may be in what the ranks do together, sums of gradients on the host and on cards among "
+              "it; then the job ends with code 69."},
+             within(1, 1e6), &J::reduction, &ReductionSection::timeout_seconds),
       option({"reduction.bucket_bytes", "bytes", "Gradients are sent in pieces of about this size."},
              within(4096, 1099511627776.0), &J::reduction, &ReductionSection::bucket_bytes),
 
@@ -329,6 +345,11 @@ std::vector<Option> all_options() {
              one_of({"none", "inner", "whole"}), &J::memory, &MemorySection::recompute),
 
       option({"optimizer.name", "", "The optimizer."}, one_of({"adamw"}), &J::optimizer, &OptimizerSection::name),
+      option({"optimizer.memory", "",
+              "Where master weights and moments are, and the update runs: in the memory of the device, or the host's. "
+              "auto: the device where there is room and a trial update by its own operators gives the host's numbers; "
+              "the choice and its reason are in the log and env.json. device: else the job ends with code 69."},
+             one_of({"auto", "device", "host"}), &J::optimizer, &OptimizerSection::memory),
       option({"optimizer.learning_rate", "", "The peak learning rate, after warm-up."}, within(0, 1000), &J::optimizer,
              &OptimizerSection::learning_rate),
       option({"optimizer.beta1", "", "Decay of the gradient's running mean."}, share_below_one(), &J::optimizer,

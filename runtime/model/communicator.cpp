@@ -55,8 +55,12 @@ Communicator::Communicator(const Device& device, const lf_collective_api* api, E
   wanted.id_bytes = id.size();
   wanted.timeout_ms = config.timeout.count();
   wanted.name = sdk::str(config.name);
-  if (const int32_t code = api_->create(device_.handle(), &wanted, &handle_, &err); code != LF_OK)
-    trouble = said_by(err, code);
+  {
+    const CallWatch::Call call(device_.watch(), what_ + ": creating the communicator", /*waits_for_peers=*/true);
+    if (const int32_t code = api_->create(device_.handle(), &wanted, &handle_, &err); code != LF_OK)
+      trouble = said_by(err, code);
+    call.require_in_time();
+  }
   try {
     require_of_all(meeting, what_, trouble);
   } catch (...) {
@@ -65,15 +69,18 @@ Communicator::Communicator(const Device& device, const lf_collective_api* api, E
     throw;
   }
   watcher_ = std::thread([this] { watch(); });
+  ending_by_watch_.emplace(device_.watch(), [this] { abort(); });
 }
 
 Communicator::~Communicator() {
+  ending_by_watch_.reset();
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   end_.notify_all();
   watcher_.join();
+  const CallWatch::Call call(device_.watch(), what_ + ": freeing the communicator");
   lf_err err = sdk::make_err();
   api_->free(handle_, &err);
 }
@@ -101,8 +108,10 @@ void Communicator::watch() {
 void Communicator::all_reduce_f32(std::byte* data, uint64_t count, lf_stream stream) {
   require_sound();
   lf_err err = sdk::make_err();
-  if (const int32_t code = api_->all_reduce(handle_, data, data, count, LF_DTYPE_F32, LF_REDUCE_SUM, stream, &err);
-      code != LF_OK) {
+  const CallWatch::Call call(device_.watch(), what_ + ": all_reduce");
+  const int32_t code = api_->all_reduce(handle_, data, data, count, LF_DTYPE_F32, LF_REDUCE_SUM, stream, &err);
+  call.require_in_time();
+  if (code != LF_OK) {
     keep(Error(exit_of_collective(code), fmt::format("{}: {}", what_, said_by(err, code))));
     require_sound();
   }

@@ -21,10 +21,10 @@ struct CommunicatorConfig {
   std::chrono::milliseconds timeout{600'000};  // until all ranks have come; of one collective
 };
 
-// All ranks make the same calls in the same order. Nothing here waits for a peer: a sum is enqueued, and a thread of
-// the communicator watches it. Where something went wrong, be it an error of the vendor's, a collective that is
-// overdue, or a peer that is gone, that thread ends what waits on this rank's streams, and require_sound throws the
-// first cause.
+// Calls of the plugin are watched as the device's are. All ranks make the same calls in the same order. Nothing here
+// waits for a peer: a sum is enqueued, and a thread of the communicator watches it. Where something went wrong, be it
+// an error of the vendor's, a collective that is overdue, or a peer that is gone, that thread ends what waits on this
+// rank's streams, and require_sound throws the first cause.
 class Communicator {
  public:
   // Every rank calls it; `meeting` carries the id. Blocks until all have, or the timeout. Throws kUnavailable on every
@@ -56,6 +56,7 @@ class Communicator {
   bool aborted_ = false, ending_ = false;
   std::condition_variable end_;
   std::thread watcher_;
+  std::optional<CallWatch::Ending> ending_by_watch_;  // a call of this rank that hangs may wait for peers
 };
 
 }  // namespace lf

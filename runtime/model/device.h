@@ -6,13 +6,15 @@
 #include <string>
 
 #include "lf/plugin_api/device.h"
+#include "model/call_watch.h"
 
 namespace lf {
 
 class Device {
  public:
-  // Opens ordinal `ordinal`. Throws kUnavailable with the plugin's reason where there is none.
-  Device(const lf_device_api* api, const std::string& id, uint32_t ordinal);
+  // Opens ordinal `ordinal`. Throws kUnavailable with the plugin's reason where there is none. With a watch, which
+  // outlives the device, a call of the plugin that takes too long throws kUnavailable, or ends the process.
+  Device(const lf_device_api* api, const std::string& id, uint32_t ordinal, CallWatch* watch = nullptr);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -22,6 +24,9 @@ class Device {
   lf_device handle() const { return device_; }
   // Its memory is the host's; of others (a card) the host reads and writes nothing but by upload and download.
   bool is_host() const { return info_.uid == 0; }
+  // For further calls that compute there; null where nobody watches, and of the host, which computes as long as it
+  // does.
+  CallWatch* watch() const { return is_host() ? nullptr : watch_; }
   lf_memory_stats memory_stats() const;
   void synchronize() const;
   // Until what is on the default stream is done: what models compute, and nothing that other streams do beside it.
@@ -56,8 +61,8 @@ class Device {
     Event(Event&& other) noexcept;
     Event& operator=(Event&&) = delete;
     void record(lf_stream stream) const;
-    bool passed() const;  // false where the device cannot tell without waiting
-    void wait() const;
+    bool passed() const;                      // false where the device cannot tell without waiting
+    void wait(bool for_peers = false) const;  // for_peers: behind work that other ranks take part in
     lf_event handle() const { return handle_; }
 
    private:
@@ -69,8 +74,8 @@ class Device {
   // memory that is not pinned may make the call wait. Host memory stays as it is until the copy is done.
   void upload(std::byte* to, const void* from, uint64_t bytes, lf_stream stream) const;
   void download(void* to, const std::byte* from, uint64_t bytes, lf_stream stream) const;
-  // The same, done on return, by way of pinned memory of their own: a device that fails in the middle of a copy may go
-  // on writing, and then no memory of the caller's is concerned.
+  // The same, done on return, in chunks by way of 16 MiB of pinned memory of their own: a device that fails in the
+  // middle of a copy may go on writing, and then no memory of the caller's is concerned.
   void upload_now(std::byte* to, const void* from, uint64_t bytes) const;
   void download_now(void* to, const std::byte* from, uint64_t bytes) const;
   void fill_zero(std::byte* memory, uint64_t bytes, lf_stream stream) const;
@@ -96,8 +101,17 @@ class Device {
   };
 
  private:
+  // One call of the plugin: function(err) gives its code.
+  template <typename Function>
+  void call(const char* what, const Function& function, bool for_peers = false) const;
+  template <typename Function>
+  void release(const char* what, const Function& function) const;
+  template <typename Function>
+  int32_t watched(const char* what, lf_err& err, const Function& function, bool for_peers = false) const;
+
   const lf_device_api* api_;
   std::string id_;
+  CallWatch* watch_;
   lf_device device_ = nullptr;
   lf_device_info info_;
 };

@@ -87,8 +87,8 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
 }
 
 ParameterStore::ParameterStore(const Description& description, const Freezing& freezing, const Device& device,
-                               int32_t dtype)
-    : description_(description), device_(device), dtype_(dtype) {
+                               int32_t dtype, StatePlaces places)
+    : description_(description), device_(device), dtype_(dtype), places_(places) {
   if (dtype != LF_DTYPE_F32 && dtype != LF_DTYPE_BF16) fail(Exit::kBug, "compute dtype {} is not offered", dtype);
   slot_of_.resize(description.parameters.size());
   for (uint32_t c = 0; c < description.components.size(); ++c) {
@@ -120,9 +120,14 @@ ParameterStore::ParameterStore(const Description& description, const Freezing& f
   const auto item = static_cast<uint64_t>(sdk::item_bytes(dtype));
   const auto trained = static_cast<uint64_t>(trained_elements_);
   const int32_t kind = device.is_host() ? LF_MEMORY_MAIN : LF_MEMORY_PINNED_HOST;
-  master_ = Device::Memory(device, trained * 4, kind);
-  gradients_ = Device::Memory(device, trained * 4, kind);
-  if (dtype != LF_DTYPE_F32) compute_ = Device::Memory(device, trained * item, kind);
+  if (device.is_host()) places_ = {};
+  if (!places_.on_device) {
+    master_ = Device::Memory(device, trained * 4, kind);
+    if (dtype != LF_DTYPE_F32) compute_ = Device::Memory(device, trained * item, kind);
+  } else if (dtype != LF_DTYPE_F32) {
+    device_master_ = Device::Memory(device, trained * 4);
+  }
+  if (!places_.on_device || places_.host_gradients) gradients_ = Device::Memory(device, trained * 4, kind);
   frozen_ = Device::Memory(device, static_cast<uint64_t>(frozen_elements_) * item);
   if (device.is_host()) return;
   device_values_ = Device::Memory(device, trained * item);
@@ -130,11 +135,16 @@ ParameterStore::ParameterStore(const Description& description, const Freezing& f
 }
 
 std::span<float> ParameterStore::master() const {
-  return {reinterpret_cast<float*>(master_.data()), static_cast<size_t>(trained_elements_)};
+  return {reinterpret_cast<float*>(master_.data()), master_.bytes() / 4};
 }
 
 std::span<float> ParameterStore::gradients() const {
-  return {reinterpret_cast<float*>(gradients_.data()), static_cast<size_t>(trained_elements_)};
+  return {reinterpret_cast<float*>(gradients_.data()), gradients_.bytes() / 4};
+}
+
+std::byte* ParameterStore::device_master() const {
+  if (!places_.on_device) return nullptr;
+  return dtype_ == LF_DTYPE_F32 ? device_values_.data() : device_master_.data();
 }
 
 uint16_t* ParameterStore::compute_bf16() const { return reinterpret_cast<uint16_t*>(compute_.data()); }
@@ -163,30 +173,51 @@ void ParameterStore::zero_gradients() const {
 }
 
 void ParameterStore::publish() const {
-  if (device_values_.bytes() > 0)
+  if (device_values_.bytes() > 0 && !places_.on_device)
     device_.upload(device_values_.data(), compute_values(), device_values_.bytes(), nullptr);
 }
 
 void ParameterStore::refresh_compute() const {
+  if (places_.on_device) return;  // written with master
   if (dtype_ != LF_DTYPE_F32) convert(DType::kF32, master().data(), DType::kBf16, compute_bf16(), trained_elements_);
   publish();
 }
 
 void ParameterStore::fetch_gradients() const {
   if (device_gradients_.bytes() == 0) return;
+  if (gradients_.bytes() == 0) fail(Exit::kBug, "the store has no gradients in the host's memory to fetch them into");
   device_.download(gradients_.data(), device_gradients_.data(), device_gradients_.bytes(), nullptr);
   device_.synchronize();
 }
 
 uint64_t ParameterStore::bytes() const {
   return master_.bytes() + compute_.bytes() + gradients_.bytes() + frozen_.bytes() + device_values_.bytes() +
-         device_gradients_.bytes();
+         device_gradients_.bytes() + device_master_.bytes();
+}
+
+FloatRange ParameterStore::master_range(const ParameterSlot& slot) const {
+  if (!places_.on_device) return host_range(master().data() + slot.offset, slot.elements);
+  FloatRange range;
+  range.elements = slot.elements;
+  range.read = [this, slot](int64_t first, std::span<float> out) {
+    device_.download_now(out.data(), device_master() + (slot.offset + first) * 4, out.size_bytes());
+  };
+  range.write = [this, slot](int64_t first, std::span<const float> in) { write_on_device(slot.offset + first, in); };
+  return range;
+}
+
+void ParameterStore::write_on_device(int64_t at, std::span<const float> values) const {
+  device_.upload_now(device_master() + at * 4, values.data(), values.size_bytes());
+  if (dtype_ == LF_DTYPE_F32) return;
+  std::vector<std::byte> rounded(values.size() * 2);
+  convert(DType::kF32, values.data(), DType::kBf16, rounded.data(), static_cast<int64_t>(values.size()));
+  device_.upload_now(device_values_.data() + at * 2, rounded.data(), rounded.size());
 }
 
 std::vector<float> ParameterStore::values_f32(const ParameterSlot& slot) const {
   std::vector<float> values(static_cast<size_t>(slot.elements));
   if (slot.trained) {
-    std::memcpy(values.data(), master().data() + slot.offset, values.size() * 4);
+    master_range(slot).read(0, values);
     return values;
   }
   const auto bytes = static_cast<uint64_t>(slot.elements * sdk::item_bytes(dtype_));
@@ -208,6 +239,7 @@ void ParameterStore::set_values(const ParameterSlot& slot, std::span<const float
   if (values.size() != static_cast<size_t>(slot.elements))
     fail(Exit::kBug, "{}: {} values for {} elements", description_.parameters[slot.parameter].name, values.size(),
          slot.elements);
+  if (slot.trained && places_.on_device) return write_on_device(slot.offset, values);
   if (slot.trained) {
     std::memcpy(master().data() + slot.offset, values.data(), values.size() * 4);
     if (dtype_ != LF_DTYPE_F32)

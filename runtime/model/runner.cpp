@@ -237,9 +237,11 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     std::vector<lf_tensor> out(stage.out.size() + (last && options.outputs ? description.outputs.size() : 0), absent);
     auto step = sdk::with_header<lf_step_out>();
     lf_err err = sdk::make_err();
+    const CallWatch::Call call(device_.watch(), "forward of " + description.components[c].name);
     const int32_t code = api->forward(stage.handle, &lent, in.data(), static_cast<uint32_t>(in.size()), out.data(),
                                       static_cast<uint32_t>(out.size()), last ? &step : nullptr, nullptr, &err);
     for (size_t k = 0; k < stage.out.size(); ++k) forward[stage.out[k]] = out[k];
+    call.require_in_time();
     for (size_t k = stage.out.size(); k < out.size(); ++k) {
       auto named = sdk::with_header<lf_named_tensor>();
       named.name = sdk::str(description.outputs[k - stage.out.size()].name);
@@ -273,10 +275,12 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     }
     std::vector<lf_tensor> gout = take(backward, stage.out);
     std::vector<lf_tensor> gin(stage.in.size(), absent);
+    const CallWatch::Call call(device_.watch(), "backward of " + description.components[c].name);
     const int32_t code =
         api->backward(stage.handle, micro_batch, LF_BACKWARD_BOTH, gout.data(), static_cast<uint32_t>(gout.size()),
                       gin.data(), static_cast<uint32_t>(gin.size()), options.loss_scale, nullptr, &err);
     for (size_t k = 0; k < stage.in.size(); ++k) backward[stage.in[k]] = gin[k];
+    call.require_in_time();
     if (code != LF_OK) {
       for (lf_named_tensor& output : result.outputs) sdk::release(output.tensor);
       err.code = code;

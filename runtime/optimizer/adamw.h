@@ -1,18 +1,19 @@
 // AdamW over flat buffers (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019), as torch.optim.AdamW
 // computes it: a step count for each parameter, and parameters without gradient are left alone, decay included.
 //
-// One pass reads gradients, master values and both moments, and writes the moments, the master values and the compute
-// copy.
+// What is decided once a step is here; the numbers themselves are in the host's memory (adamw_on_host.h) or a device's
+// (adamw_on_tensors.h).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "config/job.h"
-#include "optimizer/flat_memory.h"
+#include "optimizer/adamw_memory.h"
 
 namespace lf {
 
@@ -28,6 +29,7 @@ struct OptimizedParameter {
   std::optional<double> weight_decay = {};  // where it decays: instead of the settings'
 };
 
+// Of an optimizer in the host's memory.
 struct OptimizerInputs {
   OptimizerSection settings;
   std::span<float> master;           // borrowed, as are the next two
@@ -47,13 +49,15 @@ struct StepStats {
 // What a checkpoint holds of a parameter beside its master values. Valid as long as the optimizer.
 struct OptimizerState {
   const OptimizedParameter* parameter = nullptr;
-  std::span<float> m, v;    // first and second moment
+  FloatRange m, v;          // first and second moment
   int64_t* step = nullptr;  // updates that it has had
 };
 
 class AdamW {
  public:
   explicit AdamW(OptimizerInputs inputs);
+  // `memory` was made with the ranges of these parameters, in their order.
+  AdamW(OptimizerSection settings, std::vector<OptimizedParameter> parameters, std::unique_ptr<AdamWMemory> memory);
 
   // Clips by the norm of all gradients (as torch.nn.utils.clip_grad_norm_: by clip_norm / (norm + 1e-6), at most 1),
   // then updates the parameters of the units that have a gradient. `loss` and the norm decide whether the step is
@@ -65,23 +69,21 @@ class AdamW {
   std::vector<OptimizerState> state();
   int skipped_in_row() const { return skipped_in_row_; }
   void set_skipped_in_row(int count) { skipped_in_row_ = count; }
-  uint64_t bytes() const { return m_.bytes() + v_.bytes(); }
+  uint64_t bytes() const { return memory_->bytes(); }  // of both moments
 
  private:
-  struct Block {
-    uint32_t parameter;
-    int64_t begin, end;
-  };
-  double gradient_norm(std::span<const uint8_t> has_gradient);
+  std::vector<uint8_t> counting(std::span<const uint8_t> has_gradient) const;
   void update(double learning_rate, float clip, std::span<const uint8_t> has_gradient);
-  void refuse_or_count(double loss, double norm);
+  void refuse_or_count(double loss, double norm, std::span<const uint8_t> counts);
 
-  OptimizerInputs inputs_;
-  FlatMemory m_, v_;
+  OptimizerSection settings_;
+  std::vector<OptimizedParameter> parameters_;
   std::vector<int64_t> steps_;  // per parameter
-  std::vector<Block> blocks_;
-  std::vector<double> square_sums_;  // per block
+  std::unique_ptr<AdamWMemory> memory_;
   int skipped_in_row_ = 0;
 };
+
+// Where they lie.
+std::vector<ParameterRange> ranges_of(const std::vector<OptimizedParameter>& parameters);
 
 }  // namespace lf

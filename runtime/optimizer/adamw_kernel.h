@@ -13,6 +13,7 @@ struct AdamWScalars {
   float step_size;        // learning rate / (1 - beta1^t)
   float root_correction;  // sqrt(1 - beta2^t)
   float epsilon;
+  bool operator==(const AdamWScalars&) const = default;
 };
 
 struct AdamWRange {

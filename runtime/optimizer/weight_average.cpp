@@ -23,9 +23,16 @@ WeightAverage::WeightAverage(std::span<const float> master, int threads)
   std::copy(master.begin(), master.end(), average_.data());
 }
 
+WeightAverage::WeightAverage(std::unique_ptr<AverageMemory> elsewhere) : elsewhere_(std::move(elsewhere)) {}
+
+FloatRange WeightAverage::range(int64_t offset, int64_t elements) const {
+  return elsewhere_ ? elsewhere_->range(offset, elements) : host_range(average_.data() + offset, elements);
+}
+
 void WeightAverage::update(double decay) {
   if (!(decay >= 0 && decay < 1)) fail(Exit::kBug, "weight average: expected a decay in [0, 1), got {}", decay);
   const auto take = static_cast<float>(1.0 - decay);
+  if (elsewhere_) return elsewhere_->update(take);
   const auto size = static_cast<int64_t>(master_.size());
   parallel_pieces(threads_, (size + kAveragedBlock - 1) / kAveragedBlock, [&](int64_t block) {
     const float* values = master_.data();

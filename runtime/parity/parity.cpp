@@ -18,6 +18,7 @@
 #include "lf/plugin_sdk/tensor.hpp"
 #include "model/runner.h"
 #include "optimizer/adamw.h"
+#include "optimizer/adamw_on_device.h"
 #include "parity/case.h"
 #include "parity/numbers.h"
 #include "train/session.h"
@@ -137,13 +138,27 @@ double norm(const std::vector<float>& values) {
   return std::sqrt(sum);
 }
 
-// A model with its weights, ready to run one case.
+// The device that all cases run on: a process registers one with LibTorch.
+struct CommonDevice {
+  explicit CommonDevice(const JobConfig& config) : session(config, without_model()) {}
+  static SessionOptions without_model() {
+    SessionOptions options;
+    options.open_policy = false;
+    options.skip = {"model.family"};
+    return options;
+  }
+  const Device& device() const { return *session.device; }
+  Session session;
+};
+
+// A model with its weights, ready to run one case. Where the device has memory of its own, AdamW is there.
 struct Bench {
-  Bench(const JobConfig& config, const SessionOptions& options)
-      : session(config, options),
+  Bench(const JobConfig& config, const SessionOptions& options, const Device& common)
+      : device(common),
+        session(config, options),
         freezing(freeze(session.model->description(), {})),
-        store(session.model->description(), freezing, *session.device, compute_dtype(config)),
-        runner(*session.model, store, freezing, session.parallel, *session.device, LF_RECOMPUTE_NONE) {
+        store(session.model->description(), freezing, device, compute_dtype(config), StatePlaces{.on_device = true}),
+        runner(*session.model, store, freezing, session.parallel, device, LF_RECOMPUTE_NONE) {
     WeightSource(config, session.model->description()).fill(store, config.job.seed);
   }
   RunResult run(const MicroBatch& batch, bool outputs) {
@@ -153,6 +168,23 @@ struct Bench {
     store.fetch_gradients();
     return result;
   }
+  AdamW optimizer(const OptimizerSection& settings) const {
+    std::vector<OptimizedParameter> parameters;
+    for (const ParameterSlot& slot : store.slots())
+      if (slot.trained)
+        parameters.push_back({store.description().parameters[slot.parameter].name, slot.offset, slot.elements,
+                              static_cast<uint32_t>(slot.unit), true, 1});
+    if (store.state_on_device()) {
+      std::unique_ptr<AdamWMemory> memory = adamw_on_device(device, store, ranges_of(parameters));
+      return AdamW(settings, std::move(parameters), std::move(memory));
+    }
+    return AdamW(OptimizerInputs{.settings = settings,
+                                 .master = store.master(),
+                                 .gradients = store.gradients(),
+                                 .compute_bf16 = store.compute_bf16(),
+                                 .parameters = std::move(parameters)});
+  }
+  const Device& device;
   Session session;
   Freezing freezing;
   ParameterStore store;
@@ -273,28 +305,21 @@ void compare_gradients(Table& table, const std::string& name, const Arrays& ours
 // Five updates as the reference made them (meta.json says how); loss and gradient norm before each.
 void compare_trajectory(Table& table, const std::string& name, Bench& bench, const MicroBatch& batch,
                         const Arrays& expected, const json& how) {
-  OptimizerInputs inputs;
-  inputs.settings.learning_rate = how.at("lr");
-  inputs.settings.beta1 = how.at("betas").at(0);
-  inputs.settings.beta2 = how.at("betas").at(1);
-  inputs.settings.epsilon = how.at("eps");
-  inputs.settings.weight_decay = how.at("weight_decay");
-  inputs.settings.clip_norm = how.at("clip_grad_norm");
-  inputs.master = bench.store.master();
-  inputs.gradients = bench.store.gradients();
-  inputs.compute_bf16 = bench.store.compute_bf16();
-  for (const ParameterSlot& slot : bench.store.slots())
-    if (slot.trained)
-      inputs.parameters.push_back({bench.store.description().parameters[slot.parameter].name, slot.offset,
-                                   slot.elements, static_cast<uint32_t>(slot.unit), true, 1});
-  AdamW optimizer(inputs);
+  OptimizerSection settings;
+  settings.learning_rate = how.at("lr");
+  settings.beta1 = how.at("betas").at(0);
+  settings.beta2 = how.at("betas").at(1);
+  settings.epsilon = how.at("eps");
+  settings.weight_decay = how.at("weight_decay");
+  settings.clip_norm = how.at("clip_grad_norm");
+  AdamW optimizer = bench.optimizer(settings);
   const Array& losses = expected.at("adamw.loss");
   const Array& norms = expected.at("adamw.grad_norm");
   double worst_loss = 0, worst_norm = 0;
   for (size_t step = 0; step < losses.values.size(); ++step) {
     const RunResult result = bench.run(batch, false);
     const double loss = result.loss_sum / batch.loss_weight;
-    const StepStats stats = optimizer.step(inputs.settings.learning_rate, loss, bench.runner.units_with_gradient());
+    const StepStats stats = optimizer.step(settings.learning_rate, loss, bench.runner.units_with_gradient());
     bench.store.publish();
     worst_loss = std::max(worst_loss, std::abs(loss / double{losses.values[step]} - 1));
     worst_norm = std::max(worst_norm, std::abs(stats.grad_norm / double{norms.values[step]} - 1));
@@ -303,8 +328,8 @@ void compare_trajectory(Table& table, const std::string& name, Bench& bench, con
   table.row(name, fmt::format("gradient norm over {} AdamW steps", losses.values.size()), worst_norm, 2e-4);
 }
 
-void run_case(Table& table, const Settings& settings, const JobConfig& config, const std::string& name,
-              const json& meta) {
+void run_case(Table& table, const Settings& settings, const JobConfig& config, const Device& device,
+              const std::string& name, const json& meta) {
   const std::filesystem::path folder = settings.directory / name;
   std::optional<Arrays> expected;
   if (std::filesystem::exists(folder / "expected.safetensors")) expected = read_arrays(folder / "expected.safetensors");
@@ -317,9 +342,9 @@ void run_case(Table& table, const Settings& settings, const JobConfig& config, c
   session.losses_json = losses.dump();
   if (meta.contains("cases") && meta["cases"].contains(name))
     session.no_gradient_json = meta["cases"][name].value("no_grad", json::array()).dump();
-  session.open_policy = false;
+  session.open_policy = session.open_device = false;
 
-  Bench bench(config, session);
+  Bench bench(config, session, device);
   const Fields fields(folder / "inputs.safetensors");
   const MicroBatch batch = collate_fields(*bench.session.model, fields);
   RunResult result = bench.run(batch, true);
@@ -428,9 +453,10 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
   json meta;
   if (std::filesystem::exists(settings.directory / "meta.json"))
     meta = python_json(text_of(settings.directory / "meta.json"));
+  const CommonDevice common(config);
   Table table;
   for (const std::string& name : settings.cases.empty() ? case_names(settings.directory) : settings.cases)
-    run_case(table, settings, config, name, meta);
+    run_case(table, settings, config, common.device(), name, meta);
   fmt::print("{} of {} hold\n", table.rows() - table.misses(), counted(table.rows(), "comparison"));
   return static_cast<int>(table.misses() == 0 ? Exit::kDone : Exit::kMismatch);
 }

@@ -103,8 +103,18 @@ ReducedStep GradientCopies::finish() {
     device_.synchronize();
   }
   ReducedStep step = reducer_->finish();
+  if (store_.state_on_device()) send_back(step.has_gradient);
   step.exposed_seconds += waited_seconds_;
   return step;
+}
+
+// Enqueued before the update, which ends with a number that the host waits for.
+void GradientCopies::send_back(const std::vector<uint8_t>& has_gradient) {
+  for (size_t i = 0; i < units_.size(); ++i) {
+    if (!has_gradient[i] || units_[i].length == 0) continue;
+    device_.upload(device_at(units_[i]), store_.gradients().data() + units_[i].offset, bytes_of(units_[i]), nullptr);
+    dirty_[i] = 1;  // also where only another rank's backward came
+  }
 }
 
 }  // namespace lf

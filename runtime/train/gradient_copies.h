@@ -1,6 +1,7 @@
 // Gradients on their way from a device to the host's buffers while backward still runs: a stage between backward and a
 // reducer that works on host memory. Copies go on a stream of their own, behind the unit that made them; the reducer
-// hears of a unit once its gradients have arrived, in the order of backward.
+// hears of a unit once its gradients have arrived, in the order of backward. Where the optimizer is on the device, the
+// sums go back there.
 #pragma once
 
 #include <deque>
@@ -39,6 +40,7 @@ class GradientCopies final : public Reducer {
   bool copies_this_leaf() const { return each_leaf_ || leaf_ + 1 >= own_leaves_; }
   void start_copy(uint32_t unit);
   void pass_on_front();
+  void send_back(const std::vector<uint8_t>& has_gradient);
 
   const Device& device_;
   const ParameterStore& store_;

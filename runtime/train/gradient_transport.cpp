@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "train/meeting.h"
 
 namespace lf {
 namespace {
@@ -50,6 +51,8 @@ std::string shared_card(const Session& session, Exchange& control) {
 
 GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control) {
   if (control.size() == 1) return {nullptr, "none", "there is one rank"};
+  const bool demanded = config.reduction.transport == "device";
+  if (config.reduction.transport == "host") return {nullptr, "host", "reduction.transport is host"};
   std::string obstacle;
   const std::vector<std::string> told = control.all_gather(own_obstacle(config, session));
   for (size_t rank = 0; rank < told.size() && obstacle.empty(); ++rank) obstacle = told[rank];
@@ -57,17 +60,22 @@ GradientTransport choose_transport(const JobConfig& config, const Session& sessi
   if (obstacle.empty()) {
     const bool beside = (session.device->info().abilities & LF_DEVICE_COLLECTIVES_BESIDE_COMPUTE) != 0;
     try {
-      return {std::make_unique<Communicator>(*session.device, session.collectives, control,
-                                             CommunicatorConfig{.name = "gradients"}),
+      return {std::make_unique<Communicator>(
+                  *session.device, session.collectives, control,
+                  CommunicatorConfig{.name = "gradients", .timeout = collective_timeout(config)}),
               "device",
               fmt::format("collectives of {}, {}", session.device->id(),
                           beside ? "beside what the model computes"
                                  : "after backward, on the stream that the model computes on")};
     } catch (const Error& error) {
       obstacle = error.what();
-      if (control.rank() == 0) log::warning("gradients are summed on the host: {}", obstacle);
+      if (control.rank() == 0 && !demanded) log::warning("gradients are summed on the host: {}", obstacle);
     }
   }
+  if (demanded && !session.device->is_host())
+    fail(Exit::kUnavailable,
+         "reduction.transport: expected the collectives of {}, as the job says, but {}; write \"auto\" or \"host\"",
+         session.device->id(), obstacle);
   return {nullptr, "host", obstacle};
 }
 

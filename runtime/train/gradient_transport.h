@@ -16,8 +16,9 @@ struct GradientTransport {
   std::string reason;                          // one line, for the log and the run record
 };
 
-// The cards, where every rank has one of its own and can be asked whether a sum is done, else the host, and why. Every
-// rank calls it; all take the same. The session outlives it.
+// By [reduction] transport. "auto" is the cards, where every rank has one of its own and can be asked whether a sum is
+// done, else the host, and why. Where the device is the host itself, "device" means no more. Every rank calls it; all
+// take the same. The session outlives it. Throws kUnavailable where "device" cannot be had.
 GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control);
 
 }  // namespace lf

@@ -9,6 +9,7 @@ std::unique_ptr<Rendezvous> meet(const TrainRequest& request) {
   config.rank = request.rank;
   config.size = request.world_size;
   config.generation = fmt::format("g{}", request.generation);
+  config.timeout = collective_timeout(request.job.config);
   config.stop_requested = request.stop_requested;
   std::shared_ptr<KeyValueStore> store;
   if (!request.store.empty()) {
@@ -21,6 +22,10 @@ std::unique_ptr<Rendezvous> meet(const TrainRequest& request) {
     fail(Exit::kUsage, "{} ranks and no store where they could meet", request.world_size);
   }
   return std::make_unique<Rendezvous>(config, store);
+}
+
+std::chrono::milliseconds collective_timeout(const JobConfig& config) {
+  return std::chrono::milliseconds(static_cast<int64_t>(config.reduction.timeout_seconds * 1000));
 }
 
 void require_agreement(Exchange& exchange, const std::string& what, const std::string& bytes) {

@@ -33,7 +33,8 @@ RunDirectory::RunDirectory(const std::filesystem::path& path, int rank, bool ter
 }
 
 void RunDirectory::record(const ResolvedJob& job, const Session& session, int world_size,
-                          const std::string& device_reason, const std::map<std::string, std::string>& reduction) {
+                          const std::string& device_reason,
+                          const std::map<std::string, std::map<std::string, std::string>>& choices) {
   write_text(path_ / "config.toml", print_config(job));
   nlohmann::json plugins = nlohmann::json::array();
   for (const Candidate& candidate : session.plugins.candidates())
@@ -57,11 +58,11 @@ void RunDirectory::record(const ResolvedJob& job, const Session& session, int wo
         {"choice", device_reason},
         {"simulated", (device.abilities & LF_DEVICE_SIMULATED) != 0},
         {"op_fallback", job.config.device.op_fallback}}},
-      {"reduction", reduction},
       {"model", session.model->plugin_id()},
       {"parameters", session.model->description().parameter_count()},
       {"plugins", plugins},
   };
+  for (const auto& [what, choice] : choices) record_[what] = choice;
   write_text(path_ / "env.json", record_.dump(2) + "\n");
 }
 

@@ -27,9 +27,9 @@ class RunDirectory {
   std::filesystem::path model() const { return path_ / "model"; }
   std::filesystem::path averaged_model() const { return path_ / "model_ema"; }  // [ema] export = "beside"
   // Rank 0: the resolved job, and versions, plugins and devices that the run is made with.
-  // `reduction`: what sums gradients, and why.
+  // `choices`: what the run decided by itself, and why, by the name of what was decided.
   void record(const ResolvedJob& job, const Session& session, int world_size, const std::string& device_reason,
-              const std::map<std::string, std::string>& reduction);
+              const std::map<std::string, std::map<std::string, std::string>>& choices);
   // Rank 0, at the end: calls of operators that the device lacks and the CPU did, by name, of all ranks. After record.
   void record_operators_on_cpu(const std::map<std::string, uint64_t>& counts);
 

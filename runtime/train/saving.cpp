@@ -12,35 +12,70 @@
 namespace lf {
 namespace {
 
+constexpr int64_t kRestoreElements = 4 << 20;  // at a time, into memory that is not the host's
+
 // What says only where, how fast, how many bad samples are borne, or how many samples make a step: the position in the
 // data is counted in samples, so a run may go on with more ranks of fewer micro-batches, or the other way round.
 bool free_to_change(std::string_view option) {
   static constexpr std::string_view kFree[] = {"data.media_root", "data.max_decoded_pixels", "data.max_bad",
-                                               "data.workers",    "data.prefetch_steps",     "data.micro_batches"};
+                                               "data.workers",    "data.prefetch_steps",     "data.micro_batches",
+                                               "optimizer.memory"};
   return std::ranges::find(kFree, option) != std::end(kFree);
+}
+
+StateTensor tensor_of(const char* group, const std::string& name, const std::vector<int64_t>& shape, FloatRange range) {
+  if (range.host != nullptr) return whole_tensor(group, name, DType::kF32, shape, range.host);
+  StateTensor tensor = whole_tensor(group, name, DType::kF32, shape, nullptr);
+  tensor.pieces.front().read = [read = std::move(range.read)](uint64_t at, std::span<std::byte> out) {
+    read(static_cast<int64_t>(at / sizeof(float)), {reinterpret_cast<float*>(out.data()), out.size() / sizeof(float)});
+  };
+  return tensor;
+}
+
+// Every tensor of the state, in the order of the files: values(group, name, shape, range), or step(name, count).
+template <typename Values, typename Step>
+void each_tensor(const TrainedState& state, const Values& values, const Step& step) {
+  const ParameterStore& store = *state.store;
+  for (const ParameterSlot& slot : store.slots()) {
+    if (!slot.trained) continue;
+    const ParameterInfo& parameter = store.description().parameters[slot.parameter];
+    values("parameters", parameter.name, parameter.shape, store.master_range(slot));
+    if (state.average != nullptr)
+      values("ema", parameter.name + kAverageSuffix, parameter.shape, state.average->range(slot.offset, slot.elements));
+  }
+  for (const OptimizerState& moments : state.optimizer->state()) {
+    const std::vector<int64_t> flat{moments.parameter->elements};
+    const std::string& name = moments.parameter->name;
+    values("optimizer", name + ".m", flat, moments.m);
+    values("optimizer", name + ".v", flat, moments.v);
+    step(name + ".step", moments.step);
+  }
+}
+
+void read_into(const FloatRange& range, const Checkpoint& checkpoint, const std::string& name,
+               const std::vector<int64_t>& shape) {
+  if (range.host != nullptr) return checkpoint.read(name, shape, DType::kF32, range.host);
+  std::vector<float> chunk(static_cast<size_t>(std::min(range.elements, kRestoreElements)));
+  for (int64_t at = 0; at < range.elements; at += kRestoreElements) {
+    const std::span<float> part =
+        std::span(chunk).first(static_cast<size_t>(std::min(kRestoreElements, range.elements - at)));
+    checkpoint.read_elements(name, shape, at, part);
+    range.write(at, part);
+  }
 }
 
 }  // namespace
 
 std::vector<StateTensor> state_tensors(const TrainedState& state) {
-  const ParameterStore& store = *state.store;
   std::vector<StateTensor> tensors;
-  for (const ParameterSlot& slot : store.slots()) {
-    if (!slot.trained) continue;
-    const ParameterInfo& parameter = store.description().parameters[slot.parameter];
-    tensors.push_back(
-        whole_tensor("parameters", parameter.name, DType::kF32, parameter.shape, store.master().data() + slot.offset));
-    if (state.average != nullptr)
-      tensors.push_back(whole_tensor("ema", parameter.name + kAverageSuffix, DType::kF32, parameter.shape,
-                                     state.average->values().data() + slot.offset));
-  }
-  for (const OptimizerState& moments : state.optimizer->state()) {
-    const std::vector<int64_t> flat{moments.parameter->elements};
-    const std::string& name = moments.parameter->name;
-    tensors.push_back(whole_tensor("optimizer", name + ".m", DType::kF32, flat, moments.m.data()));
-    tensors.push_back(whole_tensor("optimizer", name + ".v", DType::kF32, flat, moments.v.data()));
-    tensors.push_back(whole_tensor("optimizer", name + ".step", DType::kI64, {}, moments.step));
-  }
+  each_tensor(
+      state,
+      [&](const char* group, const std::string& name, const std::vector<int64_t>& shape, const FloatRange& range) {
+        tensors.push_back(tensor_of(group, name, shape, range));
+      },
+      [&](const std::string& name, const int64_t* count) {
+        tensors.push_back(whole_tensor("optimizer", name, DType::kI64, {}, count));
+      });
   return tensors;
 }
 
@@ -48,11 +83,16 @@ void restore(const Checkpoint& checkpoint, const TrainedState& state) {
   std::set<std::string> unread;
   for (const std::string& name : checkpoint.names())
     if (state.average != nullptr || !name.ends_with(kAverageSuffix)) unread.insert(name);
-  for (const StateTensor& tensor : state_tensors(state)) {
-    // The same views that a save reads from are filled here.
-    checkpoint.read(tensor.name, tensor.shape, tensor.dtype, const_cast<void*>(tensor.pieces.front().data));
-    unread.erase(tensor.name);
-  }
+  each_tensor(
+      state,
+      [&](const char*, const std::string& name, const std::vector<int64_t>& shape, const FloatRange& range) {
+        read_into(range, checkpoint, name, shape);
+        unread.erase(name);
+      },
+      [&](const std::string& name, int64_t* count) {
+        checkpoint.read(name, {}, DType::kI64, count);
+        unread.erase(name);
+      });
   if (!unread.empty())
     fail(
         Exit::kBadData,
@@ -60,6 +100,19 @@ void restore(const Checkpoint& checkpoint, const TrainedState& state) {
         "start over with --fresh",
         checkpoint.path().string(), *unread.begin(), unread.size() - 1);
   state.store->refresh_compute();
+}
+
+void copy_average(const TrainedState& state) {
+  std::vector<float> chunk;
+  for (const ParameterSlot& slot : state.store->slots()) {
+    if (!slot.trained) continue;
+    const FloatRange from = state.average->range(slot.offset, slot.elements), to = state.store->master_range(slot);
+    for (int64_t at = 0; at < slot.elements; at += kRestoreElements) {
+      chunk.resize(static_cast<size_t>(std::min(kRestoreElements, slot.elements - at)));
+      from.read(at, chunk);
+      to.write(at, chunk);
+    }
+  }
 }
 
 std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description) {

@@ -23,14 +23,17 @@ struct TrainedState {
   const WeightAverage* average = nullptr;  // null: none, or on another rank
 };
 
-// Views of everything that a checkpoint holds beside TrainerState: master values, both moments, update counts,
-// averages. Frozen parameters are not among them: they come from where the run got them. Views are as long-lived as the
-// state.
+// All that a checkpoint holds beside TrainerState: master values, both moments, update counts, averages. Frozen
+// parameters are not among them: they come from where the run got them. Views of the host's memory, and pieces that are
+// read from a device's; as long-lived as the state.
 std::vector<StateTensor> state_tensors(const TrainedState& state);
 
 // Fills them all from a checkpoint; averages are passed over where none is kept here. Throws kBadData naming what is
 // missing, or there and unknown.
 void restore(const Checkpoint& checkpoint, const TrainedState& state);
+
+// The average takes the place of the master values, for exports; models read it only where the state is on the device.
+void copy_average(const TrainedState& state);
 
 // All that must not change while a run goes on: options of model, adapters, data, seed, optimizer, average, schedule
 // and precision as JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast,

@@ -68,11 +68,12 @@ std::string model_request(const JobConfig& config, const std::string& model_conf
   return request.dump();
 }
 
-std::unique_ptr<Device> open_device(const JobConfig& config, PluginSet& plugins, const Host& host, int local_rank) {
+std::unique_ptr<Device> open_device(const JobConfig& config, PluginSet& plugins, const Host& host,
+                                    const SessionOptions& options) {
   Plugin& plugin = plugins.load(PluginKind::kDevice, config.device.name);
   plugin.start(host.table());
   auto device = std::make_unique<Device>(plugin.interface<lf_device_api>(LF_DEVICE_INTERFACE), plugin.id(),
-                                         static_cast<uint32_t>(local_rank));
+                                         static_cast<uint32_t>(options.local_rank), options.watch);
   device->register_with_torch(LF_TORCH_BUILD, "");
   return device;
 }
@@ -120,7 +121,7 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
   host.answer_options([&job](std::string_view name) { return option_json(job, name).value_or(""); });
   if (options.open_device)
     attempt({"device.name"}, [&] {
-      device = open_device(job, plugins, host, options.local_rank);
+      device = open_device(job, plugins, host, options);
       collectives =
           plugins.load(PluginKind::kDevice, job.device.name).interface<lf_collective_api>(LF_COLLECTIVE_INTERFACE);
     });

@@ -22,10 +22,11 @@ namespace lf {
 
 struct SessionOptions {
   int local_rank = 0;
-  bool open_policy = true;    // false: nothing is balanced, `policy` is then null
-  bool open_device = true;    // false: describe only, `device` is then null
-  bool probe_plugins = true;  // false in workers: the launcher has probed what they load
-  std::string model_config;   // text of config.json; empty: from the job's model.path or model.config
+  CallWatch* watch = nullptr;  // of the device's calls; outlives the session
+  bool open_policy = true;     // false: nothing is balanced, `policy` is then null
+  bool open_device = true;     // false: describe only, `device` is then null
+  bool probe_plugins = true;   // false in workers: the launcher has probed what they load
+  std::string model_config;    // text of config.json; empty: from the job's model.path or model.config
   // What a reference states (parity), as JSON lists; empty: the family's own choice.
   std::string losses_json;       // names of loss terms
   std::string no_gradient_json;  // file tensors to which it gives no gradient

@@ -15,8 +15,8 @@
 #include "core/log.h"
 #include "load/estimate.h"
 #include "load/survey.h"
+#include "optimizer/average_on_device.h"
 #include "optimizer/learning_rate.h"
-#include "optimizer/parameter_groups.h"
 #include "reduction/on_device.h"
 #include "train/meeting.h"
 #include "train/profile.h"
@@ -44,16 +44,10 @@ std::vector<GradientUnit> backward_units(const ParameterStore& store) {
   return units;
 }
 
-AdamW make_optimizer(const JobConfig& config, const ParameterStore& store, const Freezing& freezing, int threads) {
-  OptimizerInputs inputs;
-  inputs.settings = config.optimizer;
-  inputs.master = store.master();
-  inputs.gradients = store.gradients();
-  inputs.compute_bf16 = store.compute_bf16();
-  inputs.threads = threads;
-  inputs.parameters =
-      optimized_parameters(store, parameter_groups(store.description(), freezing, config.optimizer), config.optimizer);
-  return AdamW(std::move(inputs));
+// Gradients come by the host where its group sums them, and where they are added up leaf by leaf.
+StatePlaces state_places(const JobConfig& config, const GradientTransport& transport, const OptimizerMemory& memory) {
+  const bool by_the_host = transport.word == "host" || config.reduction.mode == "fixed";
+  return {.on_device = memory.on_device, .host_gradients = by_the_host};
 }
 
 std::string describe_layout(const Description& description) {
@@ -63,8 +57,19 @@ std::string describe_layout(const Description& description) {
   return text;
 }
 
-SessionOptions session_options(const TrainRequest& request) {
+CallWatchConfig watch_config(const TrainRequest& request, Rendezvous& rendezvous) {
+  CallWatchConfig config;
+  config.rank = request.rank;
+  config.limit = std::chrono::milliseconds(static_cast<int64_t>(request.job.config.device.call_timeout_seconds * 1000));
+  config.grace = std::min(config.grace, config.limit);
+  config.with_peers = config.limit + collective_timeout(request.job.config);
+  config.told = [&rendezvous](const std::string& what) { rendezvous.announce_failure(what); };
+  return config;
+}
+
+SessionOptions session_options(const TrainRequest& request, CallWatch& watch) {
   SessionOptions options;
+  options.watch = &watch;
   options.local_rank = request.local_rank;
   options.probe_plugins = !request.plugins_probed;
   return options;
@@ -86,13 +91,17 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
       gradients_(rendezvous.group("gradients")),
       loading_(rendezvous.group("loading")),
       directory_(output_of(request, *control_), request.rank, request.terminal),
-      session_(config_, session_options(request)),
+      watch_(watch_config(request, rendezvous)),
+      session_(config_, session_options(request, watch_)),
       freezing_(freeze(session_.model->description(), config_.model.freeze, config_.lora.also_train)),
-      store_(session_.model->description(), freezing_, *session_.device, compute_dtype(config_)),
+      transport_(choose_transport(config_, session_, *control_)),
+      optimizer_memory_(choose_optimizer_memory(config_, session_, freezing_, *control_)),
+      store_(session_.model->description(), freezing_, *session_.device, compute_dtype(config_),
+             state_places(config_, transport_, optimizer_memory_)),
       source_(config_, session_.model->description()),
       runner_(*session_.model, store_, freezing_, session_.parallel, *session_.device,
               recompute_level(config_.memory.recompute)),
-      optimizer_(make_optimizer(config_, store_, freezing_, request.threads)),
+      optimizer_(make_optimizer(config_, *session_.device, store_, freezing_, request.threads)),
       writer_(files_, alone_,
               CheckpointOptions{.directory = directory_.checkpoints(),
                                 .keep = config_.checkpoint.keep,
@@ -124,34 +133,13 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   inputs.stop_requested = request_.stop_requested;
   if (leads()) warn_of_step_size();
   count_steps(inputs);
-  transport_ = choose_transport(config_, session_, *control_);
   if (leads()) {
     directory_.record(request_.job, session_, request_.world_size, request_.device_reason,
-                      {{"transport", transport_.word}, {"reason", transport_.reason}});
+                      {{"reduction", {{"transport", transport_.word}, {"reason", transport_.reason}}},
+                       {"optimizer", {{"memory", optimizer_memory_.word}, {"reason", optimizer_memory_.reason}}}});
     announce();
   }
-
-  ReducerConfig reduction;
-  reduction.group = gradients_.get();
-  reduction.gradients = {store_.gradients()};
-  reduction.units = backward_units(store_);
-  reduction.bucket_bytes = config_.reduction.bucket_bytes;
-  reduction.mode = config_.reduction.mode == "fixed" ? ReductionMode::kFixed : ReductionMode::kFast;
-  reduction.threads = request.threads;
-  const bool each_leaf = reduction.mode == ReductionMode::kFixed;
-  if (transport_.communicator) {
-    auto sums =
-        std::make_unique<DeviceReducer>(*session_.device, store_, *transport_.communicator, std::move(reduction));
-    copied_ = [&made = *sums] { return made.copied(); };
-    reducer_ = std::move(sums);
-  } else if (session_.device->is_host()) {
-    reducer_ = make_reducer(std::move(reduction));
-  } else {
-    auto copies = std::make_unique<GradientCopies>(*session_.device, store_, backward_units(store_),
-                                                   make_reducer(std::move(reduction)), request.rank, each_leaf);
-    copied_ = [&made = *copies] { return made.copied(); };
-    reducer_ = std::move(copies);
-  }
+  reducer_ = make_gradient_reducer();
   runner_.on_unit_done = [this](size_t unit, uint64_t) {
     reducer_->unit_done(static_cast<uint32_t>(store_.units().size() - 1 - unit));
   };
@@ -159,10 +147,33 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
   if (!done) loader_ = std::make_unique<Loader>(inputs);
 }
 
+// Where every rank's gradients add up to what the optimizer reads.
+std::unique_ptr<Reducer> Trainer::make_gradient_reducer() {
+  ReducerConfig reduction;
+  reduction.group = gradients_.get();
+  reduction.gradients = {store_.gradients()};
+  reduction.units = backward_units(store_);
+  reduction.bucket_bytes = config_.reduction.bucket_bytes;
+  reduction.mode = config_.reduction.mode == "fixed" ? ReductionMode::kFixed : ReductionMode::kFast;
+  reduction.threads = request_.threads;
+  const bool each_leaf = reduction.mode == ReductionMode::kFixed;
+  if (session_.device->is_host()) return make_reducer(std::move(reduction));
+  if (transport_.communicator || store_.gradients().empty()) {
+    auto sums =
+        std::make_unique<DeviceReducer>(*session_.device, store_, transport_.communicator.get(), std::move(reduction));
+    copied_ = [&made = *sums] { return made.copied(); };
+    return sums;
+  }
+  auto copies = std::make_unique<GradientCopies>(*session_.device, store_, backward_units(store_),
+                                                 make_reducer(std::move(reduction)), request_.rank, each_leaf);
+  copied_ = [&made = *copies] { return made.copied(); };
+  return copies;
+}
+
 // Where the run begins: its newest complete checkpoint, or the first step. Every rank reads for itself.
 void Trainer::begin() {
   source_.fill(store_, config_.job.seed);
-  if (config_.ema.decay > 0 && leads()) average_.emplace(store_.master(), request_.threads);
+  if (config_.ema.decay > 0 && leads()) start_average();
   if (request_.fresh) return;
   if (!config_.checkpoint.resume) {
     if (leads() && has_checkpoints(directory_.checkpoints()))
@@ -235,7 +246,9 @@ void Trainer::announce() const {
             counted(total_steps_, "step"), directory_.path().string());
   if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
   if (request_.world_size > 1 && !session_.device->is_host())
-    log::info("gradients are summed on the {}: {}; AdamW runs on the host", transport_.word, transport_.reason);
+    log::info("gradients are summed on the {}: {}", transport_.word, transport_.reason);
+  if (!session_.device->is_host())
+    log::info("AdamW runs in the memory of the {}: {}", optimizer_memory_.word, optimizer_memory_.reason);
   if ((session_.device->info().abilities & LF_DEVICE_SIMULATED) != 0)
     log::warning("device {} is SIMULATED: what this run measures says nothing of a card", session_.device->id());
 }
@@ -536,9 +549,16 @@ TrainedState Trainer::trained_state() {
   return {.store = &store_, .optimizer = &optimizer_, .average = average_ ? &*average_ : nullptr};
 }
 
+void Trainer::start_average() {
+  if (store_.state_on_device())
+    average_.emplace(average_on_device(*session_.device, store_));
+  else
+    average_.emplace(store_.master(), request_.threads);
+}
+
 // After the last checkpoint: the average takes the weights' place in memory, where exports read them.
 void Trainer::export_models() {
-  const auto take_average = [&] { std::ranges::copy(average_->values(), store_.master().begin()); };
+  const auto take_average = [&] { copy_average(trained_state()); };
   const auto write = [&](const std::filesystem::path& model) {
     source_.export_model(store_, config_.checkpoint.export_dtype, session_.model_config, tokenizer_folder(config_),
                          model);
@@ -566,7 +586,7 @@ int run_training(const TrainRequest& request) {
   try {
     return Trainer(request, *rendezvous).run();
   } catch (const std::exception& error) {
-    rendezvous->announce_failure(fmt::format("rank {}: {}", request.rank, error.what()));
+    rendezvous->announce_failure(error.what());
     throw;
   }
 }

@@ -15,6 +15,7 @@
 #include "reduction/reduction.h"
 #include "train/gradient_copies.h"
 #include "train/gradient_transport.h"
+#include "train/optimizer_memory.h"
 #include "train/profile.h"
 #include "train/run_directory.h"
 #include "train/saving.h"
@@ -46,6 +47,7 @@ class Trainer {
     StepStats stats;
     TimeSpent spent;
   };
+  std::unique_ptr<Reducer> make_gradient_reducer();
   void begin();
   void count_steps(LoaderInputs& inputs);
   void announce() const;
@@ -63,6 +65,7 @@ class Trainer {
   void record_operators_on_cpu();
   void finish();
   void export_models();
+  void start_average();
   TrainedState trained_state();
 
   bool leads() const { return request_.rank == 0; }
@@ -71,10 +74,13 @@ class Trainer {
   const JobConfig& config_;
   std::unique_ptr<Group> control_, gradients_, loading_;
   RunDirectory directory_;
+  CallWatch watch_;
   Session session_;
   std::optional<Dataset> dataset_;  // one of the two
   std::optional<StreamSet> streams_;
   Freezing freezing_;
+  GradientTransport transport_;
+  OptimizerMemory optimizer_memory_;
   ParameterStore store_;
   WeightSource source_;
   Runner runner_;
@@ -83,7 +89,6 @@ class Trainer {
   PosixFileSystem files_;
   LocalExchange alone_;  // data parallel: rank 0 holds, and writes, all of the state
   CheckpointWriter writer_;
-  GradientTransport transport_;
   std::unique_ptr<Reducer> reducer_;
   std::function<CopiedBytes()> copied_;  // of the reducer, where gradients come from a device
   std::unique_ptr<Loader> loader_;       // none: nothing is left to do

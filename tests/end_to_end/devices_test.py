@@ -80,6 +80,69 @@ class Devices(unittest.TestCase):
         self.assertEqual((straight / "model/model.safetensors").read_bytes(),
                          (resumed / "model/model.safetensors").read_bytes())
 
+    # AdamW by LibTorch's operators on device memory: the same roundings in the same order as the host's loop.
+    def test_master_weights_and_moments_in_device_memory_give_the_bits_of_those_on_the_host(self):
+        common = ("device.op_fallback=warn", "balance.costs=stated", "job.steps=3")
+        # "shimmed" sums on the cards, "plain" and fixed on the host: then sums travel back.
+        for name, home, sets in (("f32", "plain", ()), ("bf16", "plain", ("precision.compute=bf16",)),
+                                 ("cards", "shimmed", ("launch.processes=2", "reduction.bucket_bytes=20000")),
+                                 ("by_host", "plain", ("launch.processes=2", "precision.compute=bf16")),
+                                 ("fixed", "plain", ("reduction.mode=fixed", "data.micro_batches=3")),
+                                 ("parts", "plain", ('model.freeze=["vision"]', "optimizer.clip_norm=0.05")),
+                                 ("lora", "plain", ('lora.targets=["language"]', "lora.rank=4", "optimizer.clip_norm=0"))):
+            with self.subTest(name):
+                host, device = (self.trains(f"adamw_{name}_{memory}", "kunlun", f"optimizer.memory={memory}", *common, *sets,
+                                            home=home) for memory in ("host", "device"))
+                for run, memory in ((host, "host"), (device, "device")):
+                    self.assertEqual(json.loads((run / "env.json").read_text())["optimizer"]["memory"], memory)
+                self.assertEqual((device / "model/model.safetensors").read_bytes(),
+                                 (host / "model/model.safetensors").read_bytes())
+                self.assertEqual([row["loss"] for row in metrics(device)], [row["loss"] for row in metrics(host)])
+
+    def test_groups_of_the_optimizer_reach_device_memory(self):
+        text = self.job.read_text() + '\n[[optimizer.groups]]\nparameters = ["*.norm*", "vision"]\nlearning_rate = 1e-4\n' \
+                                      'weight_decay = 0.3\n'
+        job = self.job.with_name("groups.toml")
+        job.write_text(text)
+        models = []
+        for memory in ("host", "device"):
+            run = self.folder / f"groups_{memory}"
+            words = [word for item in (f"job.output={run}", "device.op_fallback=warn", f"optimizer.memory={memory}")
+                     for word in ("--set", item)]
+            result = lfrun(job, *words, env={**os.environ, "LF_DEVICE": "kunlun",
+                                             "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain")})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            models.append((run / "model/model.safetensors").read_bytes())
+        self.assertEqual(*models)
+
+    def test_a_checkpoint_of_one_memory_goes_on_in_the_other_bit_for_bit(self):
+        for precision in ("fp32", "bf16"):
+            sets = ("device.op_fallback=warn", f"precision.compute={precision}")
+            straight = self.trains("straight_" + precision, "kunlun", *sets, "optimizer.memory=device")
+            for first, then in (("device", "host"), ("host", "device"), ("device", "device")):
+                name = f"{precision}_{first}_{then}"
+                self.trains(name, "kunlun", *sets, f"optimizer.memory={first}", "job.steps=3")
+                resumed = self.trains(name, "kunlun", *sets, f"optimizer.memory={then}")
+                self.assertEqual((straight / "model/model.safetensors").read_bytes(),
+                                 (resumed / "model/model.safetensors").read_bytes(), name)
+
+    def test_auto_leaves_adamw_to_the_host_where_the_device_has_no_operators_of_its_own_and_says_so(self):
+        result, run = self.train("memory_auto", "kunlun", "device.op_fallback=warn", "job.steps=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        record = json.loads((run / "env.json").read_text())["optimizer"]
+        self.assertEqual(record["memory"], "host")
+        self.assertIn("kunlun leaves LibTorch's operators to the CPU", record["reason"])
+        self.assertIn("AdamW runs in the memory of the host: kunlun leaves", result.stderr)
+        record = json.loads((self.trains("memory_cpu", "cpu", "job.steps=1", "optimizer.memory=device") /
+                             "env.json").read_text())["optimizer"]
+        self.assertEqual(record["memory"], "host")
+        self.assertIn("the memory of cpu is the host's", record["reason"])
+
+    def test_adamw_that_the_job_puts_on_a_device_without_operators_is_refused(self):
+        self.refuses(69, *self.train("memory_refused", "kunlun", "optimizer.memory=device"),
+                     "optimizer.memory: expected AdamW in the memory of kunlun", "kunlun has no operator aten::",
+                     'write "auto" or "host"')
+
     def test_gradients_travel_while_backward_runs(self):
         # At 50 MB/s the gradients take about as long as a step, so that nothing is hidden by chance.
         run = self.trains("hidden", "kunlun", "device.op_fallback=warn", LF_SIM_XPU_MBPS="50")
@@ -178,6 +241,33 @@ class Devices(unittest.TestCase):
                 self.assertIn(reason, record["reason"])
                 self.assertIn("gradients are summed on the host", result.stderr)
 
+    def test_the_job_may_choose_what_sums_its_gradients(self):
+        sets = ("launch.processes=2", "device.op_fallback=warn", "job.steps=1")
+        run = self.trains("sums_chosen", "kunlun", *sets, "reduction.transport=host", home="shimmed")
+        self.assertEqual(json.loads((run / "env.json").read_text())["reduction"],
+                         {"transport": "host", "reason": "reduction.transport is host"})
+        run = self.trains("cards_chosen", "kunlun", *sets, "reduction.transport=device", home="shimmed")
+        self.assertEqual(json.loads((run / "env.json").read_text())["reduction"]["transport"], "device")
+        for home, reason in (("plain", "not the numbers of its enumerations"), ("kl2", "cannot say whether work is done")):
+            self.refuses(69, *self.train("no_cards_" + home, "kunlun", *sets, "reduction.transport=device", home=home),
+                         "reduction.transport: expected the collectives of kunlun", reason, 'write "auto" or "host"')
+        self.refuses(78, *self.train("both", "kunlun", *sets, "reduction.transport=device", "reduction.mode=fixed"),
+                     "reduction.transport must be host or auto where reduction.mode is fixed")
+
+    # A driver that never returns: the rank that waits for it says so and goes, its peers with it, long before they would
+    # count as late.
+    def test_a_call_that_never_returns_ends_the_job_with_its_rank_its_name_and_its_time(self):
+        for fault, text in (("xpu_event_wait@4=hang", "device kunlun: event_synchronize"),
+                            ("xpu_memcpy@7=hang", "device kunlun: "),
+                            ("bkcl_all_reduce@5=hang", "device kunlun, gradients: all_reduce")):
+            with self.subTest(fault):
+                result, run = self.train("hang" + fault, "kunlun", "launch.processes=2", "device.op_fallback=warn",
+                                         "reduction.bucket_bytes=20000", "device.call_timeout_seconds=2",
+                                         home="shimmed", LF_SIM_XPU_FAIL=fault,
+                                         LF_SIM_XPU_FAIL_RANK="1")
+                self.refuses(69, result, run, "rank 1", text, "has not returned for")
+                self.assertNotIn("signal", result.stderr)
+
     def test_faults_of_the_collectives_end_the_job_with_their_name_and_nobody_hangs(self):
         for fault, code, *texts in (
                 ("bkcl_all_reduce@5=44", 69, "rank 1 of 2", "all_reduce of", "system error; a peer is gone"),
@@ -208,6 +298,14 @@ class Devices(unittest.TestCase):
                 result = lfrun(*words, "--op-fallback", "warn", env={**environment, "LF_DEVICE": "kunlun"})
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertIn("operators ran on the CPU", result.stderr)
+
+    def test_all_cases_of_a_folder_run_in_one_command(self):
+        folder = build / "fixtures/references/qwen3_vl-tiny"
+        result = lfrun("parity", folder, "--family", "qwen_vl", "--op-fallback", "warn", "--out", self.folder / "all_cases",
+                       env={**os.environ, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain"), "LF_DEVICE": "kunlun"})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        for case in ("mixed", "packed", "text"):
+            self.assertIn(f"\n{case} ", result.stdout)
 
     def test_a_model_that_does_not_fit_says_so(self):
         self.refuses(69, *self.train("full", "kunlun", "device.op_fallback=warn", LF_SIM_XPU_MEM="1000000"),

@@ -56,6 +56,40 @@ TEST(Checkpoint, counts_scalars_and_empty_tensors_come_back) {
   checkpoint.read("none", std::vector<int64_t>{0, 3}, DType::kF32, nullptr);
 }
 
+// What is not in the host's memory is read piece by piece; the files are those of the same values in the host's.
+TEST(Checkpoint, values_that_have_to_be_fetched_give_the_same_files) {
+  test::MemoryScratch scratch;
+  PosixFileSystem files;
+  LocalExchange alone;
+  std::vector<float> large((10 << 20) / 4 + 3);  // several chunks
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<float>(i) * 0.25f;
+  const std::vector<int64_t> shape{static_cast<int64_t>(large.size())};
+  StateTensor fetched = whole_tensor("parameters", "w", DType::kF32, shape, nullptr);
+  uint64_t most = 0;
+  fetched.pieces.front().read = [&](uint64_t at, std::span<std::byte> out) {
+    most = std::max<uint64_t>(most, out.size());
+    std::memcpy(out.data(), reinterpret_cast<const std::byte*>(large.data()) + at, out.size());
+  };
+  const auto save_as = [&](const char* name, const StateTensor& tensor, bool asynchronous) {
+    CheckpointOptions options = test::options_for(scratch / name);
+    options.asynchronous = asynchronous;
+    CheckpointWriter writer(files, alone, options);
+    writer.save(State(1).trainer, {tensor});
+    EXPECT_EQ(writer.wait()->outcome, Outcome::kSaved);
+    return contents(scratch / name / "step-00000001");
+  };
+  const auto expected = save_as("here", whole_tensor("parameters", "w", DType::kF32, shape, large.data()), true);
+  EXPECT_EQ(save_as("there", fetched, true), expected);
+  most = 0;
+  EXPECT_EQ(save_as("there_at_once", fetched, false), expected);
+  EXPECT_LE(most, 4u << 20);  // never the whole of it in the host's memory
+
+  const Checkpoint checkpoint = Checkpoint::open(scratch / "here/step-00000001", Verify::kHashes);
+  std::vector<float> part(1000);
+  checkpoint.read_elements("w", shape, 2'000'000, part);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), large.begin() + 2'000'000));
+}
+
 TEST(Checkpoint, the_same_state_gives_the_same_bytes) {
   test::MemoryScratch scratch;
   PosixFileSystem files;

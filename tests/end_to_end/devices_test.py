@@ -89,14 +89,16 @@ class Devices(unittest.TestCase):
                                  ("by_host", "plain", ("launch.processes=2", "precision.compute=bf16")),
                                  ("fixed", "plain", ("reduction.mode=fixed", "data.micro_batches=3")),
                                  ("parts", "plain", ('model.freeze=["vision"]', "optimizer.clip_norm=0.05")),
+                                 ("average", "plain", ("ema.decay=0.9", "precision.compute=bf16")),
                                  ("lora", "plain", ('lora.targets=["language"]', "lora.rank=4", "optimizer.clip_norm=0"))):
             with self.subTest(name):
                 host, device = (self.trains(f"adamw_{name}_{memory}", "kunlun", f"optimizer.memory={memory}", *common, *sets,
                                             home=home) for memory in ("host", "device"))
                 for run, memory in ((host, "host"), (device, "device")):
                     self.assertEqual(json.loads((run / "env.json").read_text())["optimizer"]["memory"], memory)
-                self.assertEqual((device / "model/model.safetensors").read_bytes(),
-                                 (host / "model/model.safetensors").read_bytes())
+                for folder in ("model", "model_ema") if name == "average" else ("model",):
+                    self.assertEqual((device / folder / "model.safetensors").read_bytes(),
+                                     (host / folder / "model.safetensors").read_bytes())
                 self.assertEqual([row["loss"] for row in metrics(device)], [row["loss"] for row in metrics(host)])
 
     def test_groups_of_the_optimizer_reach_device_memory(self):
@@ -117,14 +119,15 @@ class Devices(unittest.TestCase):
 
     def test_a_checkpoint_of_one_memory_goes_on_in_the_other_bit_for_bit(self):
         for precision in ("fp32", "bf16"):
-            sets = ("device.op_fallback=warn", f"precision.compute={precision}")
+            sets = ("device.op_fallback=warn", f"precision.compute={precision}", "job.steps=3", "ema.decay=0.9")
             straight = self.trains("straight_" + precision, "kunlun", *sets, "optimizer.memory=device")
             for first, then in (("device", "host"), ("host", "device"), ("device", "device")):
                 name = f"{precision}_{first}_{then}"
-                self.trains(name, "kunlun", *sets, f"optimizer.memory={first}", "job.steps=3")
+                self.trains(name, "kunlun", *sets, f"optimizer.memory={first}", "job.steps=2")
                 resumed = self.trains(name, "kunlun", *sets, f"optimizer.memory={then}")
-                self.assertEqual((straight / "model/model.safetensors").read_bytes(),
-                                 (resumed / "model/model.safetensors").read_bytes(), name)
+                for folder in ("model", "model_ema"):
+                    self.assertEqual((straight / folder / "model.safetensors").read_bytes(),
+                                     (resumed / folder / "model.safetensors").read_bytes(), name)
 
     def test_auto_leaves_adamw_to_the_host_where_the_device_has_no_operators_of_its_own_and_says_so(self):
         result, run = self.train("memory_auto", "kunlun", "device.op_fallback=warn", "job.steps=1")

@@ -115,6 +115,8 @@ class Compose(unittest.TestCase):
                  ({**model, "decoder": {**model["decoder"], "type": "mamba"}}, "decoder.type"),
                  ({**model, "decoder": {**model["decoder"], "num_key_value_heads": 3}}, "num_key_value_heads"),
                  ({**model, "projector": {"merge": 3}}, "tiles of 28 pixels"),
+                 ({**model, "decoder": {**model["decoder"], "novel": 3}}, "decoder.novel = 3: compose does not know this field"),
+                 ({**model, "vision": {**model["vision"], "novel": True}}, "vision_config.novel = true"),
                  ({**model, "projector": {"size": 3}}, "projector.size")]
         for tables, expected in wrong:
             with self.subTest(expected=expected):

@@ -18,7 +18,7 @@ CausalLmConfig parse_config(std::string_view config_json) {
   family::ignore_bookkeeping(fields);
   config.text = family::parse_text(fields, *rules);
   config.tie_word_embeddings = fields.flag("tie_word_embeddings", false);
-  config.unknown_keys = fields.unread();
+  config.unknown_keys = fields.unread_but_off("causal_lm");
   return config;
 }
 

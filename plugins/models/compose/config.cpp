@@ -45,7 +45,7 @@ void parse_decoder(const json& object, ComposeConfig& config) {
   family::ignore_bookkeeping(fields);
   config.text = family::parse_text(fields, *rules);
   config.tied = fields.flag("tie_word_embeddings", false);
-  for (const std::string& name : fields.unread()) config.unknown_keys.push_back(name);
+  for (const std::string& name : fields.unread_but_off("compose")) config.unknown_keys.push_back(name);
 }
 
 void parse_intern_vit(const json& vision, int64_t merge, const json& decoder, ComposeConfig& config) {

@@ -198,7 +198,7 @@ DeepseekConfig parse_config(std::string_view config_json) {
                  "seq_aux",
                  "layer_types",
                  "_attn_implementation"});
-  c.unknown_keys = fields.unread();
+  c.unknown_keys = fields.unread_but_off("deepseek");
   return c;
 }
 

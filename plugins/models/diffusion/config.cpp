@@ -184,7 +184,7 @@ DiffusionConfig parse_config(std::string_view config_json) {
                     name));
   }
   ignore_bookkeeping(fields);
-  config.unknown_keys = fields.unread();
+  config.unknown_keys = fields.unread_but_off("diffusion");
   return config;
 }
 

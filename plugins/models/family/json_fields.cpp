@@ -11,6 +11,12 @@ namespace lf::family {
 
 using nlohmann::json;
 
+namespace {
+
+std::string shortened(std::string text) { return text.size() > 80 ? text.substr(0, 77) + "..." : text; }
+
+}  // namespace
+
 JsonFields::JsonFields(const json& object, std::string place) : object_(object), place_(std::move(place)) {
   if (!object_.is_object())
     throw sdk::Failure(LF_E_INVALID, fmt::format("{}: expected an object, got {}", place_, object_.dump()));
@@ -29,8 +35,7 @@ const json* JsonFields::find(const std::string& name) {
 
 void JsonFields::refuse(const std::string& name, const std::string& expected) const {
   const auto found = object_.find(name);
-  std::string got = found == object_.end() ? "nothing" : found->dump();
-  if (got.size() > 80) got = got.substr(0, 77) + "...";
+  const std::string got = found == object_.end() ? "nothing" : shortened(found->dump());
   throw sdk::Failure(LF_E_INVALID, fmt::format("{}.{}: expected {}, got {}", place_, name, expected, got));
 }
 
@@ -116,6 +121,20 @@ std::vector<std::string> JsonFields::unread() const {
   for (const auto& [name, value] : object_.items())
     if (!known_.contains(name)) names.push_back(fmt::format("{}.{}", place_, name));
   return names;
+}
+
+std::vector<std::string> JsonFields::unread_but_off(const std::string& family) const {
+  std::vector<std::string> off;
+  for (const auto& [name, value] : object_.items()) {
+    if (known_.contains(name) || value.is_null()) continue;
+    if (!(value == false || value == 0 || value == "" || (value.is_structured() && value.empty())))
+      throw sdk::Failure(LF_E_INVALID,
+                         fmt::format("{}.{} = {}: {} does not know this field, which may change the maths; "
+                                     "remove it if it changes nothing",
+                                     place_, name, shortened(value.dump()), family));
+    off.push_back(fmt::format("{}.{}", place_, name));
+  }
+  return off;
 }
 
 }  // namespace lf::family

@@ -38,6 +38,9 @@ class JsonFields {
   void ignore(std::initializer_list<const char*> names);
   // Full names of fields that were neither read nor ignored.
   std::vector<std::string> unread() const;
+  // Of a model's configuration: an unread field may change the maths, and the first that is set to something is
+  // refused. Returned are those that are switched off (false, 0, "", empty), which say what files without them say.
+  std::vector<std::string> unread_but_off(const std::string& family) const;
 
   [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
   const std::string& place() const { return place_; }

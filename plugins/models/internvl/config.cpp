@@ -45,7 +45,8 @@ void parse_text_half(InternVlConfig& config, const json& object, const char* nam
   if (!rules) fields.refuse("model_type", "llama, internlm2, qwen2, qwen3 or qwen3_moe");
   config.text = family::parse_text(fields, *rules);
   config.tie_word_embeddings = fields.flag("tie_word_embeddings", false);
-  append(config.unknown_keys, fields.unread());
+  fields.ignore({"ep_size"});  // how experts were spread over ranks
+  append(config.unknown_keys, fields.unread_but_off("internvl"));
 }
 
 void parse_vision(InternVlConfig& config, const json& object) {
@@ -78,7 +79,13 @@ void parse_vision(InternVlConfig& config, const json& object) {
   fields.only("use_mean_pooling", {true}, kNotBuilt);  // else there would be a norm after the last layer
   // The authors' training sets the drop path by its own option, 0 unless asked for, whatever a published file has.
   fields.ignore({"drop_path_rate", "use_flash_attn"});
-  append(config.unknown_keys, fields.unread());
+  // Published files have the sizes of experts that their towers are made without.
+  fields.only("use_moe", {false}, kNotBuilt);
+  fields.ignore({"capacity_factor", "eval_capacity_factor", "laux_allreduce", "moe_coeff_ratio",
+                 "moe_intermediate_size", "moe_output_scale", "noisy_gate_policy", "num_experts", "num_routed_experts",
+                 "num_shared_experts", "shared_expert_intermediate_size", "use_residual", "use_rts",
+                 "use_weighted_residual", "ep_size"});
+  append(config.unknown_keys, fields.unread_but_off("internvl"));
 }
 
 void parse_transformers(JsonFields& fields, InternVlConfig& config) {
@@ -148,7 +155,7 @@ InternVlConfig parse_config(std::string_view config_json) {
   if (config.image_token_id && (*config.image_token_id < 0 || *config.image_token_id >= config.text.vocab_size))
     fields.refuse(config.layout == Layout::kTransformers ? "image_token_id" : "img_context_token_id",
                   fmt::format("a token below vocab_size {}", config.text.vocab_size));
-  append(config.unknown_keys, fields.unread());
+  append(config.unknown_keys, fields.unread_but_off("internvl"));
   return config;
 }
 

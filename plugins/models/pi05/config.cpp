@@ -189,21 +189,6 @@ void ignore_bookkeeping(JsonFields& fields) {
                  "dtype"});
 }
 
-// Fields of a later lerobot: harmless where they are switched off, otherwise the maths may be another.
-void judge_unknown(const JsonFields& fields, const json& root, Pi05Config& c) {
-  const std::string place = fields.place() + ".";
-  for (const std::string& full : fields.unread()) {
-    const json& value = root.at(full.substr(place.size()));
-    const bool off =
-        value.is_null() || value == false || value == 0 || value == "" || (value.is_structured() && value.empty());
-    if (!off)
-      throw sdk::Failure(
-          LF_E_INVALID,
-          fmt::format("{} = {}: pi05 does not know this field; remove it if it changes nothing", full, value.dump()));
-    c.remarks.push_back(full + " is not known to pi05 and has no effect");
-  }
-}
-
 }  // namespace
 
 Pi05Config parse_config(std::string_view config_json) {
@@ -252,7 +237,8 @@ Pi05Config parse_config(std::string_view config_json) {
   fields.only("use_peft", {false}, "the folder of adapters beside a model; open the model, with lora.path for these");
   refuse_unread(sizes.list);
   ignore_bookkeeping(fields);
-  judge_unknown(fields, root, c);
+  for (const std::string& name : fields.unread_but_off("pi05"))
+    c.remarks.push_back(name + " is not known to pi05 and has no effect");
   return c;
 }
 

@@ -135,7 +135,10 @@ QwenVlConfig parse_config(std::string_view config_json) {
     ignore_bookkeeping(text);
     config.text = parse_text(text, text_rules_of(config.family));
     tied = text.flag("tie_word_embeddings", false);
-    append(config.unknown_keys, text.unread());
+    // transformers 4.5x repeats the root's tokens here, and reads them there.
+    text.ignore(
+        {"image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id", "vision_token_id"});
+    append(config.unknown_keys, text.unread_but_off("qwen_vl"));
   } else if (!is_qwen3(config.family) && fields.has("hidden_size")) {
     config.text = parse_text(fields, text_rules_of(config.family));
   } else {
@@ -158,7 +161,7 @@ QwenVlConfig parse_config(std::string_view config_json) {
                               "and the text's hidden_size is {})",
                               kOutWidth, config.text.hidden_size));
   config.vision = parse_vision(vision, config.family, config.text);
-  append(config.unknown_keys, vision.unread());
+  append(config.unknown_keys, vision.unread_but_off("qwen_vl"));
 
   const auto token = [&](const char* name, int64_t fallback) {
     const int64_t id = fields.within(name, 0, JsonFields::kMostSize, fallback);
@@ -170,7 +173,7 @@ QwenVlConfig parse_config(std::string_view config_json) {
   config.vision_start_token_id = token("vision_start_token_id", 151652);
   config.vision_end_token_id = token("vision_end_token_id", 151653);
   fields.ignore({"vision_token_id"});  // published, read by nobody
-  append(config.unknown_keys, fields.unread());
+  append(config.unknown_keys, fields.unread_but_off("qwen_vl"));
   return config;
 }
 

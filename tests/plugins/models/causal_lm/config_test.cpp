@@ -63,8 +63,10 @@ TEST(CausalLmConfig, of_another_family_is_refused_with_those_that_there_are) {
   EXPECT_THAT(refusal(json::array()), HasSubstr("config.json"));
 }
 
-TEST(CausalLmConfig, names_keys_that_nobody_knows_where_they_are_switched_off) {
-  const json config = {{"model_type", "llama"}, {"logit_softcap", 0.0}, {"use_cache", true}};
+TEST(CausalLmConfig, with_a_field_that_nobody_knows_is_refused_unless_it_is_switched_off) {
+  EXPECT_THAT(refusal({{"model_type", "llama"}, {"logit_softcap", 30.0}}),
+              HasSubstr("config.json.logit_softcap = 30.0: causal_lm does not know this field"));
+  const json config = {{"model_type", "llama"}, {"logit_softcap", false}, {"use_cache", true}, {"temperature", 1.0}};
   EXPECT_THAT(parse_config(config.dump()).unknown_keys, testing::ElementsAre("config.json.logit_softcap"));
 }
 

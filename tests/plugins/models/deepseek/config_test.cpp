@@ -88,6 +88,8 @@ TEST(DeepseekConfig, what_would_change_the_maths_is_refused_by_name) {
   EXPECT_THAT(with("q_lora_rank", nullptr), HasSubstr("q_lora_rank"));
   EXPECT_THAT(with("num_nextn_predict_layers", 2), HasSubstr("num_nextn_predict_layers"));
   EXPECT_THAT(with("model_type", "llama"), HasSubstr("model_type"));
+  EXPECT_THAT(with("novel", 1), HasSubstr("config.json.novel = 1: deepseek does not know this field"));
+  EXPECT_EQ(with("novel", false), "accepted");
   EXPECT_THAT(with("rope_scaling", {{"type", "linear"}, {"factor", 2}}), HasSubstr("rope_scaling.type"));
   EXPECT_THAT(with("quantization_config", {{"quant_method", "awq"}}), HasSubstr("quant_method"));
   EXPECT_EQ(with("quantization_config", {{"quant_method", "fp8"},

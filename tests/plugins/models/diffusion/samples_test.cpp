@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "diffusion/columns.h"
 #include "diffusion/cost.h"
@@ -245,8 +246,21 @@ TEST(Config, that_would_change_the_maths_is_refused_by_name) {
             std::string::npos);
   EXPECT_NE(refusal(R"({"_class_name":"SD3Transformer2DModel"})").find("FluxTransformer2DModel"), std::string::npos);
   EXPECT_NE(refusal(R"({"_class_name":"WanModel","model_type":"s2v"})").find("model_type"), std::string::npos);
-  EXPECT_EQ(parse_config(R"({"_class_name":"FluxTransformer2DModel","novel":1})").unknown_keys,
-            std::vector<std::string>{"config.json.novel"});
+  for (const char* model :
+       {"FluxTransformer2DModel", "QwenImageTransformer2DModel", "WanTransformer3DModel", "WanModel"}) {
+    const std::string begin = fmt::format(R"({{"_class_name":"{}")", model);
+    for (const char* value : {"1", "true", "\"rms\"", "[2]", "{\"a\": null}", "-0.5"})
+      EXPECT_EQ(refusal(begin + ",\"novel\":" + value + "}"),
+                fmt::format("config.json.novel = {}: diffusion does not know this field, which may change the maths; "
+                            "remove it if it changes nothing",
+                            nlohmann::json::parse(value).dump()));
+    for (const char* off : {"false", "0", "\"\"", "[]", "{}"})
+      EXPECT_EQ(parse_config(begin + ",\"novel\":" + off + "}").unknown_keys,
+                std::vector<std::string>{"config.json.novel"});
+    for (const char* harmless : {"\"novel\":null", "\"_diffusers_version\":\"9.1\"", "\"_name_or_path\":\"a/b\"",
+                                 "\"torch_dtype\":\"bfloat16\""})
+      EXPECT_TRUE(parse_config(begin + "," + harmless + "}").unknown_keys.empty()) << harmless;
+  }
 }
 
 }  // namespace

@@ -80,8 +80,23 @@ TEST(InternVlConfig, what_would_change_the_maths_is_refused_by_its_name) {
        [](json& c) {
          c["llm_config"]["rope_scaling"] = {{"rope_type", "yarn"}};
        }},
+      {hf, "config.json.novel = 2: internvl does not know this field", [](json& c) { c["novel"] = 2; }},
+      {hf, "config.json: text_config.novel = true", [](json& c) { c["text_config"]["novel"] = true; }},
+      {hub, "config.json: vision_config.novel = \"a\"", [](json& c) { c["vision_config"]["novel"] = "a"; }},
+      {hub, "use_moe", [](json& c) { c["vision_config"]["use_moe"] = true; }},
   };
   for (const auto& [config, name, change] : wrong) EXPECT_THAT(refusal(config, change), testing::HasSubstr(name));
+}
+
+// Published InternVL3 files name experts of towers that have none, and all that transformers 4 knows of generation.
+TEST(InternVlConfig, with_experts_that_are_switched_off_and_bookkeeping_is_read) {
+  EXPECT_EQ(
+      refusal(fixture("internvl3-tiny", "config_hub.json"),
+              [](json& c) {
+                c["vision_config"].update(json{{"use_moe", false}, {"num_experts", 8}, {"moe_output_scale", 4.0}});
+                c["llm_config"].update(json{{"temperature", 1.0}, {"top_k", 50}, {"use_bfloat16", true}});
+              }),
+      "accepted");
 }
 
 // transformers issue 48659: a grid that the ratio does not divide loses patches there in silence.

@@ -139,10 +139,29 @@ TEST(Config, refuses_numbers_that_do_not_fit_together) {
   EXPECT_THAT(refusal(json::array()), HasSubstr("expected an object"));
 }
 
-TEST(Config, names_keys_that_nobody_knows) {
+TEST(Config, with_a_field_that_nobody_knows_is_refused_unless_it_is_switched_off) {
   json config = published_7b();
-  config["vision_config"]["new_trick"] = 3;
+  config["vision_config"]["new_trick"] = false;
   EXPECT_THAT(parse_config(config.dump()).unknown_keys, ElementsAre("config.json: vision_config.new_trick"));
+  config["vision_config"]["new_trick"] = 3;
+  EXPECT_THAT(refusal(config), HasSubstr("config.json: vision_config.new_trick = 3: qwen_vl does not know this field"));
+}
+
+// As transformers 4.5x saves them: the whole of its base class in every part, and the root's tokens in the text's.
+TEST(Config, with_the_bookkeeping_of_older_transformers_is_read) {
+  json config = published_7b();
+  const json bookkeeping = {{"temperature", 1.0},
+                            {"top_k", 50},
+                            {"num_beams", 1},
+                            {"max_length", 20},
+                            {"use_bfloat16", true},
+                            {"repetition_penalty", 1.0},
+                            {"pruned_heads", json::object()},
+                            {"is_decoder", false}};
+  config.update(bookkeeping);
+  config["vision_config"].update(bookkeeping);
+  EXPECT_THAT(parse_config(config.dump()).unknown_keys,
+              testing::Each(testing::AnyOf(HasSubstr("pruned_heads"), HasSubstr("is_decoder"))));
 }
 
 TEST(Config, of_absurd_sizes_is_refused_at_once_naming_the_field_and_its_bounds) {

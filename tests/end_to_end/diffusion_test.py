@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from internvl_layouts import read
+from internvl_layouts import read, write
 from tiny_job import Lfrun, metrics, write_job
 
 lfrun = Lfrun(sys.argv.pop(1))
@@ -159,6 +159,23 @@ class Diffusion(unittest.TestCase):
                 for name in names:
                     self.assertEqual((made / name).read_bytes(), (again / name).read_bytes(), name)
         self.assertIn("blocks.1.self_attn.norm_q.weight", self.weights(self.folder / "wan_authors_made"))
+
+    def test_weights_that_are_missing_or_of_another_shape_are_one_error_that_names_them(self):
+        for model, name in (("flux", "x_embedder.weight"), ("wan_authors", "blocks.1.cross_attn.k.weight")):
+            made = self.train(model, "whole_weights", "optimizer.learning_rate=0", "job.steps=1") / "model"
+            tensors = read(made / "diffusion_pytorch_model.safetensors")
+            dtype, shape, data = tensors[name]
+            for change, replaced in (("missing", {}), ("shape", {name: (dtype, [shape[0] // 2, shape[1] * 2], data)}),
+                                     ("more", {name: tensors[name], "blocks.9.novel": tensors[name]})):
+                with self.subTest(model=model, change=change):
+                    broken = self.folder / f"{model}_{change}"
+                    shutil.copytree(made, broken)
+                    rest = {key: tensor for key, tensor in tensors.items() if key != name}
+                    write(rest | replaced, broken / "diffusion_pytorch_model.safetensors")
+                    result = lfrun(self.jobs[model], "--set", f"model.path={broken}", "--set", 'model.config=""', "--set",
+                                   f"job.output={self.folder}/refused")
+                    self.assertEqual(result.returncode, 65, result.stderr)
+                    self.assertIn("blocks.9.novel" if change == "more" else name, result.stderr)
 
     def test_a_frozen_part_keeps_its_bytes(self):
         start = self.weights(self.train("wan", "unfrozen", "optimizer.learning_rate=0", "job.steps=1"))

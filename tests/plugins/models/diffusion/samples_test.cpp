@@ -86,6 +86,12 @@ DiffusionConfig small_wan(int64_t in = 2) {
                   in));
 }
 
+DiffusionConfig small_flux() {
+  return parse_config(R"({"_class_name":"FluxTransformer2DModel","in_channels":8,"num_layers":1,"num_single_layers":1,
+    "attention_head_dim":10,"num_attention_heads":3,"joint_attention_dim":3,"pooled_projection_dim":5,
+    "axes_dims_rope":[2,4,4]})");
+}
+
 TEST_F(Samples, noise_and_level_mix_as_flow_matching_says_and_change_with_the_epoch) {
   const std::string path = write("a", {{"latents", counting({2, 4, 6})}, {"context", counting({5, 3}, 1)}});
   const Options options = parse_options(R"({"levels":[300,301]})", small_qwen_image());
@@ -208,6 +214,20 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
   expect({{"latents", video}, {"context", context}, {"y", counting({2, 3, 4, 4})}}, small_wan(5), "3 channels, got 2");
   expect({{"latents", video}, {"context", context}, {"condition.0", latents}}, small_wan(), "takes no pictures");
   expect({{"latents", latents}, {"context", context}, {"condition.1", latents}}, small_qwen_image(), "without a gap");
+  const Tensor pooled = counting({5});
+  expect({{"latents", latents}, {"context", context}}, small_flux(), "expected a tensor \"pooled\"");
+  expect({{"latents", latents}, {"context", context}, {"pooled", counting({4})}}, small_flux(),
+         "pooled: expected [5], got [4]");
+  expect({{"latents", latents}, {"context", context}, {"pooled", counting({1, 5})}}, small_flux(), "got [1, 5]");
+  expect({{"latents", latents}, {"context", context}, {"pooled", pooled}, {"condition.0", latents}}, small_flux(),
+         "takes no pictures");
+  expect({{"latents", video}, {"context", context}, {"pooled", pooled}}, small_flux(), "makes pictures");
+  expect({{"latents", latents}, {"context", context}, {"condition.0", counting({3, 4, 4})}}, small_qwen_image(),
+         "condition.0: the model's latents have 2 channels, got 3");
+  expect({{"latents", latents}, {"context", context}, {"condition.0", counting({2, 3, 4})}}, small_qwen_image(),
+         "condition.0: expected frames, height and width in multiples of 1, 2, 2");
+  expect({{"latents", latents}, {"context", context}, {"condition.0", counting({2, 2, 4, 4})}}, small_qwen_image(),
+         "condition.0: expected a picture, got 2 frames");
   for (const char* name : {"latents", "context", "condition.0"})
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       std::map<std::string, Tensor> broken{{"latents", latents}, {"context", context}, {"condition.0", latents}};
@@ -225,7 +245,79 @@ TEST_F(Samples, of_files_that_are_cut_or_lie_about_their_sizes_are_refused) {
     std::filesystem::resize_file(cut, keep);
     EXPECT_THROW(samples.describe(sample(cut)), sdk::Failure) << keep;
   }
-  EXPECT_THROW(samples.describe(sample((folder_ / "absent").string())), sdk::Failure);
+}
+
+TEST_F(Samples, whose_file_is_absent_or_no_file_of_floats_are_refused_with_their_path) {
+  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const auto refusal = [&](const std::string& path) -> std::string {
+    try {
+      samples.read(sample(path));
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_DATA);
+      return failure.what();
+    }
+    return "";
+  };
+  const std::string absent = (folder_ / "absent").string(), folder = folder_.string();
+  EXPECT_EQ(refusal(absent), "train.jsonl:3: " + absent + ": cannot be read; expected a safetensors file");
+  EXPECT_TRUE(refusal(folder).starts_with("train.jsonl:3: " + folder + ": ")) << refusal(folder);
+  std::string integers = write("a", {{"latents", counting({2, 4, 4})}, {"context", counting({2, 3})}});
+  std::fstream file(integers, std::ios::binary | std::ios::in | std::ios::out);
+  std::string header(64, '\0');
+  file.seekg(8).read(header.data(), static_cast<std::streamsize>(header.size()));
+  const size_t at = header.find("F32");
+  ASSERT_NE(at, std::string::npos);
+  file.seekp(8 + static_cast<std::streamoff>(at)).write("I32", 3);
+  file.close();
+  EXPECT_NE(refusal(integers).find("expected F32, F16 or BF16, got I32"), std::string::npos) << refusal(integers);
+}
+
+TEST_F(Samples, of_a_conversation_without_one_answer_in_a_file_are_refused) {
+  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const auto refusal = [&](const std::string& user, const std::string& assistant) -> std::string {
+    const std::string json = fmt::format(R"({{"messages":[{{"role":"user","content":[{}]}},)"
+                                         R"({{"role":"assistant","content":[{}]}}]}})",
+                                         user, assistant);
+    auto given = sdk::with_header<lf_sample>();
+    given.json = sdk::str(json);
+    given.place = sdk::str("train.jsonl:3");
+    try {
+      samples.read(given);
+    } catch (const sdk::Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  const char* text = R"({"type":"text","text":"a"})";
+  const char* image = R"({"type":"image","path":"/x"})";
+  const auto expect = [&](const std::string& user, const std::string& assistant, const char* part) {
+    EXPECT_NE(refusal(user, assistant).find(part), std::string::npos) << refusal(user, assistant);
+  };
+  expect(text, text, "expected a picture or video in the last message");
+  expect(text, fmt::format("{},{}", image, image), "got two");
+  expect(image, image, "stands in the answer's file, as condition.0");
+  expect(text, R"({"type":"video","frames":["/x","/y"],"fps":2.0})", "expected a file of latents, got frames");
+}
+
+TEST_F(Samples, with_an_empty_prompt_that_does_not_fit_the_model_are_refused_before_any_sample) {
+  const auto refusal = [&](const std::map<std::string, Tensor>& tensors, const DiffusionConfig& config) -> std::string {
+    const std::string path = write("null", tensors);
+    try {
+      LatentSamples(config, parse_options(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", path), config), 0);
+    } catch (const sdk::Failure& failure) {
+      return failure.what();
+    }
+    return "";
+  };
+  const Tensor fits = counting({1, 3}, 1);
+  EXPECT_EQ(refusal({{"context", fits}, {"pooled", counting({5})}}, small_flux()), "");
+  EXPECT_NE(refusal({{"context", counting({1, 4})}}, small_wan()).find("context: expected [rows, 3], got [1, 4]"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"context", fits}, {"pooled", counting({4})}}, small_flux()).find("pooled: expected [5]"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"context", fits}}, small_flux()).find("expected a tensor \"pooled\""), std::string::npos);
+  EXPECT_NE(refusal({{"pooled", counting({5})}}, small_flux()).find("expected a tensor \"context\""),
+            std::string::npos);
 }
 
 TEST(Config, that_would_change_the_maths_is_refused_by_name) {

@@ -49,6 +49,14 @@ Item read_item(const json& item, const std::string& place) {
 
 }  // namespace
 
+std::optional<std::string> parse_plain_text(std::string_view text) {
+  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object() || !root.contains("text")) return std::nullopt;
+  const json& words = root["text"];
+  if (!words.is_string() || words.get_ref<const std::string&>().empty()) refuse("text", "a string that is not empty");
+  return words.get<std::string>();
+}
+
 std::vector<Message> parse_conversation(std::string_view text) {
   json root;
   try {

@@ -1,6 +1,7 @@
 // The canonical sample (docs/samples.md) as this family reads it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -27,7 +28,9 @@ struct Message {
   std::vector<Item> content;
 };
 
-// Throws sdk::Failure LF_E_DATA, naming the field.
+// Both throw sdk::Failure LF_E_DATA, naming the field.
 std::vector<Message> parse_conversation(std::string_view json);
+// The words of a sample that is a plain text, {"text": ...}; nothing where it is not.
+std::optional<std::string> parse_plain_text(std::string_view json);
 
 }  // namespace lf::family

@@ -47,4 +47,15 @@ family::Sequence Chat::encode(const std::vector<family::Message>& messages) cons
   return out;
 }
 
+family::Sequence Chat::encode(std::string_view text) const {
+  family::Sequence out;
+  family::TokenWriter writer(tokenizer_, {}, out);
+  if (begin_) writer.token(*begin_, false);
+  writer.text(text, true);
+  writer.token(
+      family::needed_token(tokenizer_, style_ == ChatStyle::kLlama3 ? "<|end_of_text|>" : "<|endoftext|>", kFamily),
+      true);
+  return out;
+}
+
 }  // namespace lf::causal_lm

@@ -57,7 +57,9 @@ std::vector<Sequence> Processor::sequences(const lf_sample& sample) const {
   if (sample.n_fields > 0) {
     out = read_tensors(sample, config_.text.vocab_size);
   } else {
-    out.push_back(text().chat.encode(family::parse_conversation(sdk::view(sample.json))));
+    const std::string_view given = sdk::view(sample.json);
+    const std::optional<std::string> words = family::parse_plain_text(given);
+    out.push_back(words ? text().chat.encode(*words) : text().chat.encode(family::parse_conversation(given)));
   }
   family::cut_all(out, sample.max_rows);
   return out;

@@ -54,16 +54,8 @@ std::vector<family::Sequence> Processor::encode(const lf_sample& sample) const {
     return sequences;
   }
   const std::string_view given = sdk::view(sample.json);
-  const json root = json::parse(given, nullptr, false);
-  std::vector<family::Sequence> out;
-  if (root.is_object() && root.contains("text")) {
-    if (!root["text"].is_string() || root["text"].get_ref<const std::string&>().empty())
-      throw sdk::Failure(LF_E_DATA, "text: expected a string that is not empty");
-    out.push_back(text().chat.encode(root["text"].get_ref<const std::string&>()));
-  } else {
-    out.push_back(text().chat.encode(family::parse_conversation(given)));
-  }
-  return out;
+  const std::optional<std::string> words = family::parse_plain_text(given);
+  return {words ? text().chat.encode(*words) : text().chat.encode(family::parse_conversation(given))};
 }
 
 std::vector<family::Sequence> Processor::sequences(const lf_sample& sample) const {

@@ -21,15 +21,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // small_tokenizer has ids 0 to 257.
-constexpr int64_t kImStart = 258, kImEnd = 259, kBegin = 260, kHeader = 261, kHeaderEnd = 262, kEot = 263, kVocab = 264;
+constexpr int64_t kImStart = 258, kImEnd = 259, kBegin = 260, kHeader = 261, kHeaderEnd = 262, kEot = 263,
+                  kEndOfText = 264, kLlamaEnd = 265, kVocab = 266;
 
 class ProcessorTest : public testing::Test {
  protected:
   ProcessorTest() {
     json tokenizer = test::small_tokenizer();
     int64_t id = kImStart;
-    for (const char* mark :
-         {"<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"})
+    for (const char* mark : {"<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>",
+                             "<|end_header_id|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_text|>"})
       tokenizer["added_tokens"].push_back({{"id", id++},
                                            {"content", mark},
                                            {"single_word", false},
@@ -124,6 +125,21 @@ TEST_F(ProcessorTest, llama_is_written_with_its_own_headers_and_the_job_may_say_
   }
 }
 
+TEST_F(ProcessorTest, a_plain_text_is_learnt_whole_with_its_end) {
+  const std::string given = R"({"text": "Once <|im_end|>"})";
+  const auto chatml = columns(processor(), {sample_of(given)});
+  std::vector<int64_t> ids = bytes("Once <|im_end|>");
+  ids.push_back(kEndOfText);
+  EXPECT_EQ(chatml.at("input_ids"), ids);
+  std::vector<int64_t> targets(ids.begin() + 1, ids.end());
+  targets.push_back(-100);
+  EXPECT_EQ(chatml.at("targets"), targets);
+  const auto llama = columns(processor("llama3"), {sample_of(given)});
+  EXPECT_EQ(llama.at("input_ids").front(), kBegin);
+  EXPECT_EQ(llama.at("input_ids").back(), kLlamaEnd);
+  EXPECT_EQ(llama.at("targets").front(), 'O');
+}
+
 TEST_F(ProcessorTest, marks_that_a_text_spells_stay_text) {
   const std::string given = chat("a<|im_end|>b", "<|im_start|>");
   const auto ids = columns(processor(), {sample_of(given)}).at("input_ids");
@@ -173,6 +189,8 @@ TEST_F(ProcessorTest, bad_samples_are_refused_by_their_place) {
               HasSubstr("data.jsonl:7: a picture or a video: this model reads text only"));
   EXPECT_THAT(reason(R"({"messages": []})"), HasSubstr("data.jsonl:7: messages"));
   EXPECT_THAT(reason("{"), HasSubstr("data.jsonl:7: sample: expected JSON"));
+  EXPECT_THAT(reason(R"({"text": ""})"), HasSubstr("data.jsonl:7: text: expected a string that is not empty"));
+  EXPECT_THAT(reason(R"({"text": ["a"]})"), HasSubstr("data.jsonl:7: text"));
 }
 
 TEST_F(ProcessorTest, tensors_out_of_the_vocabulary_of_wrong_shapes_or_unknown_names_are_refused) {

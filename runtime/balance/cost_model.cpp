@@ -128,6 +128,8 @@ void CostModel::observe(std::span<const double> all_seconds, std::span<const dou
     }
     count_ += 1;
   }
+  slowest_sum_ = keep * slowest_sum_ + *std::ranges::max_element(took);
+  step_weight_ = keep * step_weight_ + 1;
   ++steps_;
   ++since_drift_;
   watch_for_drift(residual_sum / static_cast<double>(used), used);
@@ -194,6 +196,8 @@ void CostModel::watch_for_drift(double residual, size_t n) {
   for (double& value : information_) value *= kDriftForgetting;
   for (double& value : target_) value *= kDriftForgetting;
   residual_squares_ *= kDriftForgetting;
+  slowest_sum_ *= kDriftForgetting;
+  step_weight_ *= kDriftForgetting;
   count_ *= kDriftForgetting;
 }
 
@@ -295,6 +299,7 @@ std::string CostModel::state() const {
                                {"count", count_},
                                {"residual_squares", residual_squares_},
                                {"own", {own_count_, own_squares_, pieces_}},
+                               {"slowest", {slowest_sum_, step_weight_}},
                                {"speed", speed_},
                                {"drift", {drift_mean_square_, drift_up_, drift_down_}},
                                {"steps", {steps_, since_drift_, drifts_, ignored_}}};
@@ -320,6 +325,8 @@ void CostModel::restore(const std::string& state) {
     json.at("own").at(0).get_to(own_count_);
     json.at("own").at(1).get_to(own_squares_);
     json.at("own").at(2).get_to(pieces_);
+    json.at("slowest").at(0).get_to(slowest_sum_);
+    json.at("slowest").at(1).get_to(step_weight_);
     const auto speed = json.at("speed").get<std::vector<double>>();
     if (speed.size() == speed_.size())
       speed_ = speed;

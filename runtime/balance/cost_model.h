@@ -59,6 +59,9 @@ class CostModel {
   // are FLOPs, how fast the machine is. 0 before any observation.
   double units_per_second() const;
 
+  // Of the slowest replica in a step, as observed; the mean of steps weighted as they are in the fit. 0 before any.
+  double slowest_seconds() const { return step_weight_ > 0 ? slowest_sum_ / step_weight_ : 0; }
+
   // For people: every coefficient as its share of a typical step, with its error.
   std::string describe() const;
   std::string fit_json(int ranks) const;  // the same as JSON
@@ -86,8 +89,9 @@ class CostModel {
   std::vector<double> information_, target_;  // weighted sums of regressor products, and of regressor * seconds
   double typical_seconds_ = 0, count_ = 0, residual_squares_ = 0;
   double own_count_ = 0, own_squares_ = 0;  // of replicas' steps against the step's mean
-  double pieces_ = 1;                       // of a replica in the last step
-  std::vector<double> speed_;               // running ratio of predicted to measured
+  double slowest_sum_ = 0, step_weight_ = 0;
+  double pieces_ = 1;          // of a replica in the last step
+  std::vector<double> speed_;  // running ratio of predicted to measured
   double drift_mean_square_ = 0, drift_up_ = 0, drift_down_ = 0;
   int64_t steps_ = 0, since_drift_ = 0, drifts_ = 0, ignored_ = 0;
 };

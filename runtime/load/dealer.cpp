@@ -87,7 +87,6 @@ Deal Dealer::deal(const PackedStep& step, int64_t number) {
     for (auto at = observed_.upper_bound(taken_); at != observed_.end() && at->first <= number - lag_; ++at) {
       taken_ = at->first;
       const Observation seen = balancer_->observe(at->first, at->second);
-      out.balance.drifted |= seen.drifted;
       if (seen.drifted)
         out.balance.note = fmt::format("step {}: the machine's speed has changed; costs are learned anew", at->first);
     }

@@ -57,7 +57,6 @@ struct StepBalance {
   double bound_gap = 0;                             // how far above what no plan can beat
   double saving_seconds = 0, saving_error = 0;      // expected, and its standard error; 0 before any observation
   double plan_seconds = 0;                          // on the loader's thread
-  bool drifted = false;                             // a step that was learned from showed a changed machine
   std::string note;                                 // what people may want to know: costs, a changed machine
   uint64_t plan_hash = 0;                           // equal on every rank
   std::shared_ptr<const BalanceMemory> after_this;  // null: nothing is balanced

@@ -62,7 +62,9 @@ void write_profile(const std::filesystem::path& path, const CostModel& costs, co
   profile.gradient_bytes = run.gradient_bytes;
   profile.noise = costs.own_noise();
   profile.other_seconds = std::max(0.0, run.other_seconds);
-  if (run.step_seconds > 0) profile.measured = MeasuredStep{run.world_size, run.micro_batches, run.step_seconds};
+  // The sum of what was measured apart: costs and steps are then of the same time, also where a machine has changed.
+  profile.measured = MeasuredStep{run.world_size, run.micro_batches,
+                                  costs.slowest_seconds() + run.exposed_seconds + profile.other_seconds};
   if (reduction.bytes_per_second > 0) {
     profile.bus_bandwidth = reduction.bytes_per_second;
     profile.latency_seconds = reduction.latency_seconds;

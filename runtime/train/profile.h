@@ -14,7 +14,7 @@
 namespace lf {
 
 // Of steps after the first few, in which memory is allocated and caches are cold; the last count most, as they do for
-// the costs that are learned beside it, so that the two are of the same time.
+// the costs that are learned beside it.
 class RecentMean {
  public:
   void add(double value) {
@@ -22,16 +22,11 @@ class RecentMean {
     sum_ = kKeep * sum_ + value;
     weight_ = kKeep * weight_ + 1;
   }
-  // The machine has changed: what was before hardly counts.
-  void forget() {
-    sum_ *= kForgotten;
-    weight_ *= kForgotten;
-  }
   double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
 
  private:
   static constexpr int64_t kColdSteps = 3;
-  static constexpr double kKeep = 0.98, kForgotten = 0.02;  // as CostModel's
+  static constexpr double kKeep = 0.98;  // as CostModel's
   int64_t seen_ = 0;
   double sum_ = 0, weight_ = 0;
 };
@@ -46,7 +41,7 @@ MeasuredReduction measure_reduction(Group& group, int64_t elements, const Device
 struct ProfiledRun {
   double gradient_bytes = 0;
   double exposed_seconds = 0, compute_seconds = 0;  // means of a step; compute of the mean rank
-  double step_seconds = 0, other_seconds = 0;       // and what is left of it beside the slowest rank's and exposed
+  double other_seconds = 0;                         // and what a step takes beside the slowest rank's and exposed
   int world_size = 1, micro_batches = 1;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -426,10 +427,24 @@ void Trainer::close_loader(bool done) {
                 {.gradient_bytes = static_cast<double>(store_.trained_elements()) * sizeof(float),
                  .exposed_seconds = exposed_.mean(),
                  .compute_seconds = compute_.mean(),
-                 .step_seconds = whole_.mean(),
                  .other_seconds = other_.mean(),
                  .world_size = request_.world_size,
                  .micro_batches = static_cast<int>(config_.data.micro_batches)});
+}
+
+// On a card, work of a micro-batch is done some time after it was asked for: only the step's end is known.
+const std::vector<double>& Trainer::observed_seconds(const Step& step) const {
+  return session_.device->is_host() ? step.sums.micro_batch_seconds : step.sums.compute_seconds;
+}
+
+double Trainer::slowest_rank(const Step& step) const {
+  const std::vector<double>& seconds = observed_seconds(step);
+  const size_t pieces = seconds.size() / step.sums.compute_seconds.size();
+  double slowest = 0;
+  for (size_t i = 0; pieces > 0 && i < seconds.size(); i += pieces)
+    slowest = std::max(slowest, std::accumulate(seconds.begin() + static_cast<ptrdiff_t>(i),
+                                                seconds.begin() + static_cast<ptrdiff_t>(i + pieces), 0.0));
+  return slowest;
 }
 
 void Trainer::report(const Step& step, const Stopwatch& whole) {
@@ -438,11 +453,7 @@ void Trainer::report(const Step& step, const Stopwatch& whole) {
   exposed_.add(step.reduced.exposed_seconds);
   compute_.add(mean(step.sums.compute_seconds));
   // Waiting for data is no property of the machine: the simulator's steps have theirs in time.
-  const double worked = seconds - step.work.wait_seconds;
-  whole_.add(worked);
-  other_.add(worked - *std::ranges::max_element(step.sums.compute_seconds) - step.reduced.exposed_seconds);
-  if (step.work.balance.drifted)
-    for (RecentMean* of : {&exposed_, &compute_, &whole_, &other_}) of->forget();
+  other_.add(seconds - step.work.wait_seconds - slowest_rank(step) - step.reduced.exposed_seconds);
   StepReport report;
   report.step = finished_;
   report.total_steps = total_steps_;

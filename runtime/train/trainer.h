@@ -57,6 +57,8 @@ class Trainer {
   int run_steps_or_name_the_cause();
   Step train(StepWork work);
   void report(const Step& step, const Stopwatch& whole);
+  const std::vector<double>& observed_seconds(const Step& step) const;  // what costs are learned from
+  double slowest_rank(const Step& step) const;                          // by these
   double step_flops(const StepWork& work) const;
   bool save_due() const;
   void save();
@@ -98,8 +100,8 @@ class Trainer {
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps
   DataPosition position_;
   std::string balance_state_;  // of a run that this one goes on from, and at the end of this one's
-  // Rank 0: seconds of a step that reduction was waited for, of compute over ranks, of all of it, and of the rest.
-  RecentMean exposed_, compute_, whole_, other_;
+  // Rank 0: seconds of a step that reduction was waited for, of compute over ranks, and of what is neither.
+  RecentMean exposed_, compute_, other_;
   double started_ = 0, last_save_ = 0;
 };
 

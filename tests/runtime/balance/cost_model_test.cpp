@@ -93,6 +93,10 @@ TEST(CostModel, micro_batches_timed_one_by_one_tell_costs_better_than_whole_step
   EXPECT_LT(std::sqrt(apart), 0.7 * std::sqrt(whole));
 }
 
+TEST(CostModel, where_steps_are_nearly_alike_the_imbalance_is_right_within_a_tenth_after_20_steps_too) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) EXPECT_LT(std::abs(error_of_imbalance(true, seed)), 0.1) << seed;
+}
+
 TEST(CostModel, a_micro_batch_without_samples_is_not_learned_from) {
   CostModel with(text_terms()[0].terms, 2), without(text_terms()[0].terms, 2);
   for (int step = 1; step < 20; ++step) {

@@ -21,6 +21,7 @@ struct CallWatch::Call::Entry {
   std::thread::id thread;
   WatchClock::time_point begun;
   std::chrono::milliseconds limit;
+  WatchClock::duration waited{};  // as the watch saw it: no time in which this process was stopped
   bool given_up = false;
 };
 
@@ -79,10 +80,14 @@ CallWatch::Ending::~Ending() {
 void CallWatch::watch() {
   const auto between = std::clamp(config_.limit / 8, std::chrono::milliseconds(1), kMostBetweenLooks);
   std::unique_lock lock(mutex_);
+  auto last = WatchClock::now();
   while (!changed_.wait_for(lock, between, [this] { return ending_; })) {
     const auto now = WatchClock::now();
+    for (Call::Entry& entry : calls_)
+      entry.waited += std::min<WatchClock::duration>(now - std::max(last, entry.begun), kMostBetweenLooks * 4);
+    last = now;
     const auto overdue = std::find_if(calls_.begin(), calls_.end(), [&](const Call::Entry& entry) {
-      return now - entry.begun > (given_up_.empty() ? entry.limit : std::min(entry.limit, kAfterwards));
+      return entry.waited > (given_up_.empty() ? entry.limit : std::min(entry.limit, kAfterwards));
     });
     if (overdue != calls_.end()) give_up(lock, *overdue);
   }
@@ -93,7 +98,7 @@ std::string CallWatch::describe(const Call::Entry& overdue) const {
   const Call::Entry* inner = &overdue;
   for (const Call::Entry& entry : calls_)
     if (entry.thread == overdue.thread) inner = &entry;
-  const auto seconds = std::chrono::duration<double>(WatchClock::now() - overdue.begun).count();
+  const auto seconds = std::chrono::duration<double>(overdue.waited).count();
   return fmt::format(
       "{}{} has not returned for {:.1f} s, more than the {:g} s that it may take (device.call_timeout_seconds, and "
       "reduction.timeout_seconds where it waits for peers): the driver, the card or a link hangs; look at them, then "

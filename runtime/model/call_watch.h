@@ -23,7 +23,8 @@ struct CallWatchConfig {
 
 // Watches the calls of all threads from one of its own. One that is overdue is logged with its name, its rank and its
 // time; then what waits for peers is ended, which brings many a call back, and its caller throws kUnavailable. Where it
-// does not come back, nothing can unwind its thread: the process ends by _Exit with that code.
+// does not come back, nothing can unwind its thread: the process ends by _Exit with that code. Time in which the whole
+// process was stopped counts for no call.
 class CallWatch {
  public:
   explicit CallWatch(CallWatchConfig config);

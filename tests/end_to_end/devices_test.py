@@ -190,7 +190,7 @@ class Devices(unittest.TestCase):
     def test_faults_of_the_device_end_the_job_with_their_name_and_kill_no_process(self):
         for fault, text in (("xpu_memcpy@7=-715", "timeout on the device"), ("xpu_wait@20=-808", "transfer timed out"),
                             ("xpu_memcpy_async@30=-718", "718"), ("xpu_stream_create@1=-707", "xpu_stream_create"),
-                            ("xpu_event_record@9=-714", "714"), ("xpu_malloc@2=-705", "out of device memory")):
+                            ("xpu_event_record@9=-714", "714"), ("xpu_malloc@2+=-705", "out of device memory")):
             with self.subTest(fault):
                 result, run = self.train("fault" + fault, "kunlun", "launch.processes=2", "device.op_fallback=warn",
                                          LF_SIM_XPU_FAIL=fault)

@@ -45,7 +45,7 @@ constexpr std::string_view kUsage =
 std::optional<Settings> parse(std::span<const std::string> arguments) {
   Settings settings;
   options::options_description known("lfrun parity DIR");
-  known.add_options()("dir", options::value(&settings.directory))("case", options::value(&settings.cases))(
+  known.add_options()("help", "")("dir", options::value(&settings.directory))("case", options::value(&settings.cases))(
       "dtype", options::value(&settings.dtype))("config", options::value(&settings.config))(
       "family", options::value(&settings.family))("device", options::value(&settings.device))(
       "op-fallback", options::value(&settings.op_fallback))("out", options::value(&settings.out));

@@ -35,6 +35,12 @@ class Failures(unittest.TestCase):
         job = self.job(data={"max_tokenz": 5}, optimizer={"learning_rate": -1}, precision={"compute": "fp8"})
         self.refuses(lfrun("check", job), 78, "max_tokenz", "max_tokens", "optimizer.learning_rate", "fp8", "job.toml:")
 
+    def test_help_of_every_command_is_a_usage_on_stdout_and_success(self):
+        for command in ([], ["check"], ["balance"], ["parity"], ["export"], ["plugins", "list"], ["options"]):
+            result = lfrun(*command, "--help")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"lfrun {command[0] if command else 'JOB.toml'}", result.stdout)
+
     def test_an_absent_device_is_exit_69_and_never_a_run_on_the_cpu(self):
         result = lfrun(self.job(), env={**os.environ, "LF_DEVICE": "nosuch"})
         self.refuses(result, 69, "nosuch", "there are cpu")

@@ -42,7 +42,7 @@ std::filesystem::path without_last_slash(std::filesystem::path path) {
 }  // namespace
 
 MediaRoot::MediaRoot(const std::filesystem::path& folder)
-    : folder_(without_last_slash(std::filesystem::absolute(folder).lexically_normal())),
+    : folder_(without_last_slash((std::filesystem::current_path() / folder).lexically_normal())),
       real_(without_last_slash(std::filesystem::weakly_canonical(folder_))) {}
 
 std::string MediaRoot::resolve(std::string path, std::string_view field) const {

@@ -19,7 +19,7 @@ class MediaPlaces {
 // may lead out of it; the folder itself may be, or stand behind, a link. Immutable; any thread.
 class MediaRoot final : public MediaPlaces {
  public:
-  explicit MediaRoot(const std::filesystem::path& folder);
+  explicit MediaRoot(const std::filesystem::path& folder);  // empty: the working directory
 
   // Relative, absolute or file:// -> absolute and normal, links not replaced: messages show what the data set says. A
   // file that is not there passes; whoever opens it says so.

@@ -29,7 +29,7 @@ void heed_lock(Candidate& candidate, LockUse use) {
   const fs::path folder = candidate.path.parent_path();
   const auto lock = read_lock(folder);
   if (!lock && use == LockUse::kRequired)
-    refuse("expected {}, since --locked is given, got none; write it with `lfrun plugins lock {}`",
+    refuse("expected {}, since --locked is given, got none; write it with `lfrun --plugin-dir {} plugins lock`",
            (folder / kLockFile).string(), folder.string());
   if (!lock) return;
   require_locked(*lock, candidate);

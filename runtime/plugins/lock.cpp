@@ -23,7 +23,8 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMostLockBytes = 4 << 20;
 
 [[noreturn]] void damaged(const fs::path& path, const char* what) {
-  refuse("expected {} in {}; write it anew with `lfrun plugins lock`", what, path.string());
+  refuse("expected {} in {}; write it anew with `lfrun --plugin-dir {} plugins lock`", what, path.string(),
+         path.parent_path().string());
 }
 
 }  // namespace
@@ -66,11 +67,13 @@ void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& cand
   const std::string name = candidate.path.filename().string();
   const auto found = std::find_if(lock.begin(), lock.end(), [&](const LockedPlugin& p) { return p.file == name; });
   if (found == lock.end())
-    refuse("expected it in {}, got a file that is not listed there; if you put it here, run `lfrun plugins lock {}`",
-           (candidate.path.parent_path() / kLockFile).string(), candidate.path.parent_path().string());
+    refuse(
+        "expected it in {}, got a file that is not listed there; if you put it here, run `lfrun --plugin-dir {} "
+        "plugins lock`",
+        (candidate.path.parent_path() / kLockFile).string(), candidate.path.parent_path().string());
   const Manifest& manifest = *candidate.manifest;
   if (found->kind != kind_word(manifest.kind) || found->id != manifest.id || found->version != manifest.version)
-    refuse("expected {} {} {} as locked, got {} {} {}; if you replaced it, run `lfrun plugins lock {}`",
+    refuse("expected {} {} {} as locked, got {} {} {}; if you replaced it, run `lfrun --plugin-dir {} plugins lock`",
            one_line(found->kind), one_line(found->id), one_line(found->version), kind_word(manifest.kind), manifest.id,
            manifest.version, candidate.path.parent_path().string());
 }
@@ -78,8 +81,8 @@ void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& cand
 void require_locked_bytes(const OpenFile& file, const fs::path& folder, const std::string& sha256) {
   const std::string got = sha256_of(file);
   if (got != sha256)
-    refuse("expected sha256 {} as locked, got {}; if you replaced it, run `lfrun plugins lock {}`", one_line(sha256),
-           got, folder.string());
+    refuse("expected sha256 {} as locked, got {}; if you replaced it, run `lfrun --plugin-dir {} plugins lock`",
+           one_line(sha256), got, folder.string());
 }
 
 size_t write_lock(const fs::path& folder, const PluginHost& host) {

@@ -38,8 +38,10 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
       words.push_back(arguments[i]);
   }
   if (words == std::vector<std::string>{"--help"}) return std::nullopt;
-  if (words.size() != 2 || words[0].starts_with("-") || words[1].starts_with("-"))
-    fail(Exit::kUsage, "lfrun export: expected a checkpoint and a folder to write; {}", kUsage);
+  for (const std::string& word : words)
+    if (word.starts_with("-"))
+      fail(Exit::kUsage, "lfrun export: option {} is unknown, or lacks its value; {}", word, kUsage);
+  if (words.size() != 2) fail(Exit::kUsage, "lfrun export: expected a checkpoint and a folder to write; {}", kUsage);
   if (request.dtype != "source" && request.dtype != "fp32" && request.dtype != "bf16")
     fail(Exit::kUsage, "lfrun export: --dtype is source, fp32 or bf16, got {}", request.dtype);
   if (!request.weights.empty() && request.weights != "trained" && request.weights != "ema")

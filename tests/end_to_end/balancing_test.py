@@ -113,6 +113,11 @@ class Balancing(unittest.TestCase):
     def test_videos_too_are_the_same_after_a_resume_in_the_middle(self):
         self.assert_a_resume_changes_no_step(self.videos, "videos")
 
+    def test_a_data_set_may_be_named_from_its_own_folder(self):
+        result = lfrun("balance", "train.jsonl", "--ranks", "4", "--json", cwd=self.job.parent / "data")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(json.loads(result.stdout)["samples"], 0)
+
     def test_ranks_without_pictures_wait_for_nobody(self):
         job = write_job(self.folder / "rare", samples=8, launch={"processes": 4},
                         data={"micro_batches": 1, "max_tokens": 160, "packing": False})

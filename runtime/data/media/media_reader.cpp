@@ -117,7 +117,9 @@ struct MediaReader::VideoLibrary {
 };
 
 MediaReader::MediaReader(std::filesystem::path folder, int64_t max_pixels)
-    : folder_(std::filesystem::absolute(folder)), max_pixels_(max_pixels), video_(std::make_unique<VideoLibrary>()) {}
+    : folder_(std::filesystem::current_path() / folder),
+      max_pixels_(max_pixels),
+      video_(std::make_unique<VideoLibrary>()) {}
 
 MediaReader::~MediaReader() = default;
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "data/media_root.h"
 #include "scratch.h"
 
 namespace lf {
@@ -427,6 +428,11 @@ TEST_F(DatasetTest, any_of_many_samples_is_the_one_at_its_line) {
     EXPECT_EQ(json::parse(sample.json)["id"], std::to_string(index));
     EXPECT_EQ(sample.place, "many.jsonl:" + std::to_string(index + 1 + (index + 6) / 7));
   }
+}
+
+// What lfrun balance train.jsonl has: a file without a folder.
+TEST(MediaRoot, an_empty_folder_is_the_working_directory) {
+  EXPECT_EQ(MediaRoot("").resolve("a.png", "image"), (std::filesystem::current_path() / "a.png").string());
 }
 
 }  // namespace

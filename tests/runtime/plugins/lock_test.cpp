@@ -43,7 +43,8 @@ TEST_F(Lock, no_lock_is_fine_unless_one_is_required) {
   EXPECT_EQ(judged(path), "");
   EXPECT_EQ(judged(path, LockUse::kRequired),
             "expected " + (folder_ / "plugins.lock").string() +
-                ", since --locked is given, got none; write it with `lfrun plugins lock " + folder_.string() + "`");
+                ", since --locked is given, got none; write it with `lfrun --plugin-dir " + folder_.string() +
+                " plugins lock`");
 }
 
 TEST_F(Lock, a_file_that_is_not_listed_is_refused) {
@@ -75,7 +76,9 @@ TEST_F(Lock, a_damaged_lock_or_one_that_others_may_write_refuses_what_lies_besid
   const auto path = write(good_bytes());
   for (const char* text : {"", "{", "[]", "{\"plugins\": 1}", "{\"plugins\": [{\"file\": \"a\"}]}"}) {
     write(text, "plugins.lock");
-    EXPECT_THAT(judged(path), HasSubstr("plugins.lock; write it anew with `lfrun plugins lock`")) << text;
+    EXPECT_THAT(judged(path), HasSubstr("plugins.lock; write it anew with `lfrun --plugin-dir " + folder_.string() +
+                                        " plugins lock`"))
+        << text;
   }
   lock();
   EXPECT_EQ(judged(path), "");

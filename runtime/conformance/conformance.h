@@ -39,7 +39,8 @@ struct KitReport {
   bool passed() const { return refusal.empty() && count(Outcome::kFailed) == 0; }
 };
 
-// Forks; call it from a process that runs one thread. Throws lf::Error where the system gives no process or memory.
+// Forks; call it from a process that runs one thread. Throws lf::Error where the system gives no process or memory, and
+// kInputMissing where a case folder is named and is not there or lacks a file.
 KitReport run_conformance(const Candidate& candidate, const KitOptions& options);
 
 // For people: failures and a sum; with `all` every case. For machines: one JSON object, with the file's sha256.

@@ -194,6 +194,20 @@ void read_line(std::string_view line, KitReport& report) {
   report.cases.push_back(std::move(result));
 }
 
+// Told once, instead of by every case that reads it.
+void require_case(const std::filesystem::path& folder) {
+  constexpr std::string_view kNeeded = "expected a folder with config.json and samples.jsonl";
+  std::error_code error;
+  if (!std::filesystem::exists(folder, error))
+    fail(exit_of_unreadable(error ? error.value() : ENOENT), "--case: {} {}; {}", folder.string(),
+         error ? "cannot be read: " + error.message() : "does not exist", kNeeded);
+  if (!std::filesystem::is_directory(folder, error))
+    fail(Exit::kInputMissing, "--case: {} is not a folder; {}", folder.string(), kNeeded);
+  for (const char* file : {"config.json", "samples.jsonl"})
+    if (!std::filesystem::is_regular_file(folder / file, error))
+      fail(Exit::kInputMissing, "--case: {} has no file {}; {}", folder.string(), file, kNeeded);
+}
+
 }  // namespace
 
 size_t KitReport::count(Outcome outcome) const {
@@ -202,6 +216,7 @@ size_t KitReport::count(Outcome outcome) const {
 }
 
 KitReport run_conformance(const Candidate& candidate, const KitOptions& options) {
+  if (!options.case_folder.empty()) require_case(options.case_folder);
   KitReport report;
   // What does not even load is told as loading would tell it; a file that hangs there would hang the kit too.
   if (const auto reason = probe_plugin(candidate, options.case_limit)) {

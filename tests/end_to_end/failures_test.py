@@ -360,6 +360,15 @@ class Failures(unittest.TestCase):
         self.assertIn("MASTER_PORT=1", text)
         self.assertNotIn("c10d", text)
 
+    def test_a_case_folder_that_is_not_there_is_said_once_and_no_plugin_is_blamed(self):
+        plugin = build / "plugins/qwen_vl.lfplugin.so"
+        for program in ([lfrun.program, "plugins", "verify"], [build / "bin/lf_conformance_kit"]):
+            for case, text in (("/nonexistent/case", "--case: /nonexistent/case does not exist"),
+                               (self.folder, f"--case: {self.folder} has no file config.json")):
+                result = subprocess.run([*program, "--case", case, plugin], capture_output=True, text=True, timeout=60)
+                self.refuses(result, 66, text, "expected a folder with config.json and samples.jsonl")
+                self.assertEqual(result.stdout, "")
+
     def test_check_accepts_the_job_and_tells_memory_by_part(self):
         result = lfrun("check", self.job())
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -200,6 +200,13 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   });
 }
 
+// How the run record tells who named the device.
+std::string named_by(const std::string& origin) {
+  if (origin == "default") return "the default, as neither device.name nor LF_DEVICE is given";
+  if (origin == "LF_DEVICE" || origin.starts_with("--")) return "named by " + origin;
+  return "named by the job";
+}
+
 // Strictly where the job is to run on it; a check may be made where the device is not. The core is told of "auto"'s
 // choice as of any other setting.
 void choose_device_of(Job& job, const PluginSet& plugins, bool training, int workers, Problems& problems,
@@ -208,7 +215,8 @@ void choose_device_of(Job& job, const PluginSet& plugins, bool training, int wor
   if (job.resolved.broken.contains("device.name") || name.empty()) return;
   try {
     if (training || name == kAnyDevice) {
-      const DeviceChoice choice = choose_device(plugins, name, training ? workers : 1);
+      const DeviceChoice choice =
+          choose_device(plugins, name, training ? workers : 1, named_by(job.resolved.origins.at("device.name")));
       request.device_reason = choice.reason;
       if (name == choice.id) return;
       name = choice.id;
@@ -274,7 +282,8 @@ int run_tool(const std::string& command, const CommandLine& line, const Environm
   Request request(command, dirs);
   request.arguments = line.words;
   if (const auto device = environment.find("LF_DEVICE"); command == "parity" && device != environment.end()) {
-    const DeviceChoice choice = choose_device(PluginSet(dirs, plugin_host(line)), device->second);
+    const DeviceChoice choice =
+        choose_device(PluginSet(dirs, plugin_host(line)), device->second, 1, named_by("LF_DEVICE"));
     request.arguments.insert(request.arguments.end(), {"--device", choice.id});
     remark(fmt::format("device {}: {}", choice.id, choice.reason));
   }

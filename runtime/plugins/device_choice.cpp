@@ -48,7 +48,7 @@ void require_one_each(std::string_view id, const DeviceSurvey& survey, int worke
        id, workers, survey.count, survey.count, survey.count);
 }
 
-DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int workers) {
+DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by) {
   std::vector<const Candidate*> found;
   std::vector<std::string> others;
   for (const Candidate& candidate : plugins.candidates()) {
@@ -68,7 +68,7 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
   require_one_each(wanted, survey, workers);
-  return {std::string(wanted), fmt::format("named by the job; {} found", devices(survey.count))};
+  return {std::string(wanted), fmt::format("{}; {} found", named_by, devices(survey.count))};
 }
 
 DeviceChoice choose_any(const PluginSet& plugins, int workers) {
@@ -106,8 +106,8 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers) {
 
 }  // namespace
 
-DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers) {
-  return wanted == kAnyDevice ? choose_any(plugins, workers) : choose_named(plugins, wanted, workers);
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by) {
+  return wanted == kAnyDevice ? choose_any(plugins, workers) : choose_named(plugins, wanted, workers, named_by);
 }
 
 }  // namespace lf

@@ -30,9 +30,10 @@ struct DeviceChoice {
 constexpr std::string_view kAnyDevice = "auto";
 
 // `wanted`: a plugin's id, or kAnyDevice: the one kind of device other than "cpu" that is there, or "cpu" where there
-// is none. `workers` on this machine each need a device of their own, if it is not the host. Throws
+// is none. `workers` on this machine each need a device of their own, if it is not the host. `named_by`: how the reason
+// tells where a plugin's id came from, "named by the job". Throws
 // lf::Error(kUnavailable) that says what was searched and why each candidate was not taken; with kAnyDevice also where
 // two kinds are there; and where there are fewer devices than workers.
-DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers = 1);
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by);
 
 }  // namespace lf

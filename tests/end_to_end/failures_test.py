@@ -46,6 +46,19 @@ class Failures(unittest.TestCase):
         self.refuses(result, 69, "nosuch", "there are cpu")
         self.assertFalse((self.folder / "job/run/metrics.jsonl").exists())
 
+    def test_the_record_says_who_named_the_device_or_that_it_is_the_default(self):
+        plain = {name: value for name, value in os.environ.items() if name != "LF_DEVICE"}
+        for name, sections, sets, more, said in (
+                ("default", {}, [], {}, "the default, as neither device.name nor LF_DEVICE is given; "),
+                ("job", {"device": {"name": "cpu"}}, [], {}, "named by the job; "),
+                ("set", {}, ["--set", "device.name=cpu"], {}, "named by --set; "),
+                ("environment", {"device": {"name": "cpu"}}, [], {"LF_DEVICE": "cpu"}, "named by LF_DEVICE; ")):
+            result = lfrun(write_job(self.folder / name, job={"steps": 1}, **sections), *sets, env={**plain, **more})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"device cpu: {said}", result.stderr)
+            record = json.loads((self.folder / name / "run/env.json").read_text())
+            self.assertEqual(record["device"]["choice"].split("; ")[0] + "; ", said)
+
     # What the SDK's guard makes of an exception; a model in C says so itself.
     def test_an_exception_in_a_model_ends_the_job_with_70_its_place_and_its_words(self):
         for processes in (1, 2):

@@ -21,7 +21,7 @@ class ChooseDevice : public PluginFolder {
     for (const std::string& id : ids) write(bytes_of("device_" + id), id + ".lfplugin.so");
   }
   DeviceChoice choose(std::string_view wanted, int workers = 1) const {
-    return choose_device(PluginSet({folder_}, host()), wanted, workers);
+    return choose_device(PluginSet({folder_}, host()), wanted, workers, "named by the test");
   }
   std::string refused(std::string_view wanted, int workers = 1) const {
     try {
@@ -37,7 +37,7 @@ TEST_F(ChooseDevice, a_named_one_is_taken_and_what_it_found_is_recorded) {
   install({"cpu", "cards"});
   const DeviceChoice choice = choose("cards");
   EXPECT_EQ(choice.id, "cards");
-  EXPECT_EQ(choice.reason, "named by the job; 2 devices found");
+  EXPECT_EQ(choice.reason, "named by the test; 2 devices found");
 }
 
 TEST_F(ChooseDevice, a_name_that_no_plugin_has_is_refused_with_what_was_searched_and_what_is_there) {

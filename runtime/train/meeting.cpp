@@ -1,8 +1,21 @@
 #include "train/meeting.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 
 namespace lf {
+namespace {
+
+// What a host decides for itself: how many workers and threads it has.
+constexpr std::array<std::string_view, 3> kMayDiffer = {"launch.processes", "launch.threads", "data.workers"};
+
+}  // namespace
 
 std::unique_ptr<Rendezvous> meet(const TrainRequest& request) {
   RendezvousConfig config;
@@ -34,6 +47,35 @@ void require_agreement(Exchange& exchange, const std::string& what, const std::s
     if (all[rank] != all[0])
       fail(Exit::kConfig,
            "rank {} has another {} than rank 0; every rank must run the same lfrun, plugins and job file", rank, what);
+}
+
+void require_same_job(Exchange& exchange, const JobConfig& config, bool fresh) {
+  std::map<std::string, std::string> mine = {{"--fresh", fresh ? "given" : "not given"}};
+  for (const std::string& name : option_names())
+    if (std::find(kMayDiffer.begin(), kMayDiffer.end(), name) == kMayDiffer.end())
+      mine[name] = option_json(config, name).value_or("null");
+  const std::vector<std::string> all = exchange.all_gather(nlohmann::json(mine).dump());
+  const nlohmann::json first = nlohmann::json::parse(all[0]);
+  std::set<std::string> told;
+  std::string differences;
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const nlohmann::json other = nlohmann::json::parse(all[rank]);
+    for (const auto& [name, value] : other.items()) {
+      const std::string expected = first.value(name, "nothing"), got = value.get<std::string>();
+      if (got == expected || !told.insert(name).second) continue;
+      differences += fmt::format(
+          "{}{}: expected the same on every rank, got {} on rank 0 and {} on rank {}; start every "
+          "rank with the same job",
+          differences.empty() ? "" : "\n", name, expected, got, rank);
+    }
+  }
+  if (differences.empty()) return;
+  try {
+    exchange.all_gather("");  // the first to end would take the others' answer away
+  } catch (const Error&) {    // a peer has ended: it knows as much
+  }
+  fail(Exit::kConfig, "{}", differences);
 }
 
 }  // namespace lf

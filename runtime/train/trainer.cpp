@@ -76,7 +76,9 @@ SessionOptions session_options(const TrainRequest& request, CallWatch& watch) {
   return options;
 }
 
-std::filesystem::path output_of(const TrainRequest& request, Exchange& control) {
+// Before anything is made of the job: ranks that hold different ones would wait for each other, or touch other files.
+std::filesystem::path agreed_output(const TrainRequest& request, Exchange& control) {
+  require_same_job(control, request.job.config, request.fresh);
   if (!request.fresh) return request.job.config.job.output;
   // Chosen once: another rank may already see the directory that rank 0 has made.
   const std::string chosen = request.rank == 0 ? fresh_output(request.job.config.job.output).string() : std::string();
@@ -91,7 +93,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
       control_(rendezvous.group("control")),
       gradients_(rendezvous.group("gradients")),
       loading_(rendezvous.group("loading")),
-      directory_(output_of(request, *control_), request.rank, request.terminal),
+      directory_(agreed_output(request, *control_), request.rank, request.terminal),
       watch_(watch_config(request, rendezvous)),
       session_(config_, session_options(request, watch_)),
       freezing_(freeze(session_.model->description(), config_.model.freeze, config_.lora.also_train)),
@@ -113,9 +115,6 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
     dataset_.emplace(config_.data);
   const Description& description = session_.model->description();
   require_agreement(*control_, "model", describe_layout(description));
-  std::string settings;
-  for (const auto& [name, value] : resumable_settings(config_, description)) settings += name + " " + value + "\n";
-  require_agreement(*control_, "job", settings);
   begin();
 
   LoaderInputs inputs;

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -381,6 +382,46 @@ class Failures(unittest.TestCase):
                 result = subprocess.run([*program, "--case", case, plugin], capture_output=True, text=True, timeout=60)
                 self.refuses(result, 66, text, "expected a folder with config.json and samples.jsonl")
                 self.assertEqual(result.stdout, "")
+
+    def by_hand(self, job, *words_of_ranks):
+        """One worker for each list of words, told of each other by the environment; their exit codes and stderr."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        size = str(len(words_of_ranks))
+        workers = [subprocess.Popen(lfrun.command(job, *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                    env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": size,
+                                         "LOCAL_WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+                   for rank, words in enumerate(words_of_ranks)]
+        try:
+            texts = [worker.communicate(timeout=60)[1] for worker in workers]
+        finally:
+            for worker in workers:
+                worker.kill()
+        return [worker.returncode for worker in workers], texts
+
+    def test_ranks_that_were_given_different_jobs_end_at_the_start_with_the_option_and_both_values(self):
+        job = self.job(job={"steps": 2}, data={"micro_batches": 2})
+        for option, first, second in (("optimizer.learning_rate", "0.003", "0.01"), ("job.steps", "2", "3"),
+                                      ("data.prefetch_steps", "2", "7"), ("checkpoint.every_steps", "0", "1"),
+                                      ("job.output", f'"{self.folder / "job/run"}"', f'"{self.folder / "other"}"')):
+            codes, texts = self.by_hand(job, [], ["--set", f"{option}={second}"])
+            self.assertEqual(codes, [78, 78], texts)
+            for text in texts:
+                self.assertEqual(text.count("\n"), 1, text)
+                self.assertIn(f"{option}: expected the same on every rank, got {first} on rank 0 and {second} on rank 1",
+                              text)
+            self.assertIn("--set: ", texts[1])
+        codes, texts = self.by_hand(job, [], ["--fresh"])
+        self.assertEqual(codes, [78, 78], texts)
+        self.assertIn("--fresh: expected the same", texts[0])
+        self.assertFalse((self.folder / "job/run").exists())
+        self.assertFalse((self.folder / "other").exists())
+
+    def test_what_a_host_decides_for_itself_may_differ_between_ranks(self):
+        job = self.job(job={"steps": 1}, data={"micro_batches": 2})
+        codes, texts = self.by_hand(job, [], ["--set", "data.workers=1", "--set", "launch.threads=2"])
+        self.assertEqual(codes, [0, 0], texts)
 
     def test_check_accepts_the_job_and_tells_memory_by_part(self):
         result = lfrun("check", self.job())

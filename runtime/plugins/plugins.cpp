@@ -85,8 +85,9 @@ const Candidate& PluginSet::find(PluginKind kind, std::string_view id) const {
   std::vector<std::string> folders;
   for (const auto& dir : dirs_) folders.push_back(dir.string());
   std::string next =
-      others.empty() ? "there is none of that kind" : fmt::format("there are {}", fmt::join(others, ", "));
+      others.empty() ? "no other of that kind is there" : fmt::format("others there: {}", fmt::join(others, ", "));
   if (n_refused > 0) next += fmt::format(" ({} refused: `lfrun plugins list` says why)", n_refused);
+  next += "; name its folder by --plugin-dir, or build it (in a source tree: make build)";
   fail(Exit::kConfig, "{} plugin {}: expected one in {}, got none; {}", kind_word(kind), id,
        folders.empty() ? "a folder named by --plugin-dir" : fmt::format("{}", fmt::join(folders, ", ")), next);
 }

@@ -92,8 +92,9 @@ TEST_F(Commands, missing_input_is_exit_66) {
 TEST_F(Commands, all_missing_plugins_are_told_and_exit_78) {
   const Ended ended = run(job_arguments({"--set", "model.family=absent", "--set", "balance.policy=absent_too"}));
   EXPECT_EQ(ended.code, 78);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("model plugin absent: expected one in "), HasSubstr("there are toy"),
-                               HasSubstr("\n--set: balancer plugin absent_too: expected one in ")));
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("model plugin absent: expected one in "), HasSubstr("others there: toy; name its folder"),
+                    HasSubstr("\n--set: balancer plugin absent_too: expected one in ")));
 }
 
 TEST_F(Commands, a_plugin_that_crashes_on_probe_is_one_line_and_exit_78_before_any_worker_starts) {

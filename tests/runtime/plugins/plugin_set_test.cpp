@@ -84,9 +84,12 @@ TEST_F(PluginSetTest, a_plugin_stays_mapped_when_the_set_is_gone) {
 TEST_F(PluginSetTest, an_absent_plugin_is_answered_with_where_was_looked_and_what_there_is) {
   write(good_bytes("good_01"), "a.lfplugin.so");
   write(good_bytes("good_02"), "b.lfplugin.so");
-  EXPECT_EQ(refused_load("other"),
-            "balancer plugin other: expected one in " + folder_.string() + ", got none; there are good_01, good_02");
-  EXPECT_THAT(refused([&] { set().load(PluginKind::kModel, "good_01"); }), HasSubstr("there is none of that kind"));
+  EXPECT_EQ(
+      refused_load("other"),
+      "balancer plugin other: expected one in " + folder_.string() +
+          ", got none; others there: good_01, good_02; name its folder by --plugin-dir, or build it (in a source tree: "
+          "make build)");
+  EXPECT_THAT(refused([&] { set().load(PluginKind::kModel, "good_01"); }), HasSubstr("no other of that kind is there"));
 }
 
 TEST_F(PluginSetTest, a_refused_file_of_the_wanted_name_is_the_answer) {

@@ -49,7 +49,16 @@ std::string shared_card(const Session& session, Exchange& control) {
 
 }  // namespace
 
+void require_card_to_sum_on(const JobConfig& config, std::string_view host_device) {
+  if (config.reduction.transport == "device")
+    fail(Exit::kUnavailable,
+         "reduction.transport: expected the collectives of a card, as the job says, but {} is the host itself; write "
+         "\"auto\" or \"host\", or name another device",
+         host_device);
+}
+
 GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control) {
+  if (session.device->is_host()) require_card_to_sum_on(config, session.device->id());
   if (control.size() == 1) return {nullptr, "none", "there is one rank"};
   const bool demanded = config.reduction.transport == "device";
   if (config.reduction.transport == "host") return {nullptr, "host", "reduction.transport is host"};
@@ -72,7 +81,7 @@ GradientTransport choose_transport(const JobConfig& config, const Session& sessi
       if (control.rank() == 0 && !demanded) log::warning("gradients are summed on the host: {}", obstacle);
     }
   }
-  if (demanded && !session.device->is_host())
+  if (demanded)
     fail(Exit::kUnavailable,
          "reduction.transport: expected the collectives of {}, as the job says, but {}; write \"auto\" or \"host\"",
          session.device->id(), obstacle);

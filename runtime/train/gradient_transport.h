@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "config/job.h"
 #include "model/communicator.h"
@@ -17,8 +18,11 @@ struct GradientTransport {
 };
 
 // By [reduction] transport. "auto" is the cards, where every rank has one of its own and can be asked whether a sum is
-// done, else the host, and why. Where the device is the host itself, "device" means no more. Every rank calls it; all
-// take the same. The session outlives it. Throws kUnavailable where "device" cannot be had.
+// done, else the host, and why. Every rank calls it; all take the same. The session outlives it. Throws kUnavailable
+// where "device" cannot be had.
 GradientTransport choose_transport(const JobConfig& config, const Session& session, Exchange& control);
+
+// Of a device that is the host itself: throws kUnavailable where the job demands sums on cards.
+void require_card_to_sum_on(const JobConfig& config, std::string_view host_device);
 
 }  // namespace lf

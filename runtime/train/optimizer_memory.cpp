@@ -40,10 +40,21 @@ std::string obstacle_to_device(const JobConfig& config, const Session& session, 
 
 }  // namespace
 
+void require_memory_beside_the_hosts(const JobConfig& config, std::string_view host_device) {
+  if (config.optimizer.memory == "device")
+    fail(Exit::kUnavailable,
+         "optimizer.memory: expected the memory of a card, as the job says, but the memory of {} is the host's; write "
+         "\"auto\" or \"host\", or name another device",
+         host_device);
+}
+
 OptimizerMemory choose_optimizer_memory(const JobConfig& config, const Session& session, const Freezing& freezing,
                                         Exchange& control) {
   const Device& device = *session.device;
-  if (device.is_host()) return {false, "host", fmt::format("the memory of {} is the host's", device.id())};
+  if (device.is_host()) {
+    require_memory_beside_the_hosts(config, device.id());
+    return {false, "host", fmt::format("the memory of {} is the host's", device.id())};
+  }
   if (config.optimizer.memory == "host") return {false, "host", "optimizer.memory is host"};
   std::string seen;
   const std::vector<std::string> told = control.all_gather(obstacle_to_device(config, session, freezing, seen));

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "config/job.h"
 #include "model/parameter_store.h"
@@ -22,6 +23,9 @@ struct OptimizerMemory {
 // take the same, since replicas must not drift apart by roundings. Throws kUnavailable where "device" cannot be had.
 OptimizerMemory choose_optimizer_memory(const JobConfig& config, const Session& session, const Freezing& freezing,
                                         Exchange& control);
+
+// Of a device whose memory is the host's: throws kUnavailable where the job demands the device's.
+void require_memory_beside_the_hosts(const JobConfig& config, std::string_view host_device);
 
 // Over the store, whose state is where `choose_optimizer_memory` said.
 AdamW make_optimizer(const JobConfig& config, const Device& device, const ParameterStore& store,

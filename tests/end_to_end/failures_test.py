@@ -60,6 +60,17 @@ class Failures(unittest.TestCase):
             record = json.loads((self.folder / name / "run/env.json").read_text())
             self.assertEqual(record["device"]["choice"].split("; ")[0] + "; ", said)
 
+    def test_what_only_a_card_can_do_is_refused_on_the_cpu_with_69(self):
+        for processes in (1, 2):
+            for option, wanted in (("reduction.transport", "expected the collectives of a card"),
+                                   ("optimizer.memory", "expected the memory of a card")):
+                with self.subTest(option=option, processes=processes):
+                    job = write_job(self.folder / f"{option}{processes}", launch={"processes": processes})
+                    self.refuses(lfrun(job, "--set", f"{option}=device"), 69, f"--set: {option}: {wanted}", "cpu is the host"
+                                 if option == "reduction.transport" else "the memory of cpu is the host's",
+                                 'write "auto" or "host"')
+                    self.assertFalse((job.parent / "run/metrics.jsonl").exists())
+
     # What the SDK's guard makes of an exception; a model in C says so itself.
     def test_an_exception_in_a_model_ends_the_job_with_70_its_place_and_its_words(self):
         for processes in (1, 2):

@@ -222,14 +222,25 @@ class Reader {
       node.type = TomlNode::Type::kText;
       node.scalar = value;
     } else {
-      problem_at({}, fmt::format("{}: expected one TOML value, got {}{}", name, value.empty() ? "nothing" : value,
-                                 document.problems.empty() ? "" : " (" + document.problems[0].text + ")"));
+      problem_at({}, no_value(*option, name, !rest.empty(), value));
       return;
     }
     if (rest.empty())
       take_option(*option, node);
     else
       take_table_key(*option, rest, node);
+  }
+
+  // Of what is no TOML. The parser's own words are of no help: it takes every word for a number, "no" for nan.
+  static std::string no_value(const Option& option, const std::string& name, bool in_free_table,
+                              const std::string& value) {
+    std::string got = value.empty() ? "nothing" : value;
+    for (char& c : got)
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    if (!in_free_table) return fmt::format("{}: expected {}, got {}", name, expected_type(option.type), got);
+    const bool one_word = !value.empty() && value.find_first_of("\"'\\[{\n") == std::string::npos;
+    return fmt::format("{}: expected a number, true, false or text in quotes, got {}{}", name, got,
+                       one_word ? fmt::format("; if text is meant, quote it: --set '{}=\"{}\"'", name, value) : "");
   }
 
   static bool takes_bare_text(const Option& option) {
@@ -446,8 +457,7 @@ class Reader {
                                                        : fmt::format("{}:{}:{}: {}", problem.where, problem.at.line,
                                                                      problem.at.column, problem.text));
     }
-    if (problems_.size() > kMostLines)
-      problems.add(Exit::kConfig, fmt::format("and {} more", problems_.size() - kMostLines));
+    if (problems_.size() > kMostLines) problems.add_untold(Exit::kConfig, problems_.size() - kMostLines);
   }
 
   const JobSource& source_;

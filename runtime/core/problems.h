@@ -20,6 +20,12 @@ class Problems {
     lines_.push_back(text);
   }
 
+  // So many more, which nobody would read.
+  void add_untold(Exit exit, size_t n) {
+    add(exit, fmt::format("and {} more", n));
+    untold_ += n - 1;  // the line itself counts as one
+  }
+
   // Calls body(). False where it threw lf::Error, which is then among the problems.
   template <typename Body>
   bool attempt(Body&& body) {
@@ -35,6 +41,15 @@ class Problems {
   bool empty() const { return lines_.empty(); }
   size_t size() const { return lines_.size(); }
 
+  // For a check: the same, closed by "not valid: N mistakes".
+  void refuse_job_if_any() const {
+    if (lines_.empty()) return;
+    const size_t n = size() + untold_;
+    Problems closed = *this;
+    closed.lines_.push_back(fmt::format("not valid: {} mistake{}", n, n == 1 ? "" : "s"));
+    closed.refuse_if_any();
+  }
+
   // Throws all of them as one error, with the exit code of the first.
   void refuse_if_any() const {
     if (lines_.empty()) return;
@@ -46,6 +61,7 @@ class Problems {
  private:
   Exit exit_ = Exit::kConfig;
   std::vector<std::string> lines_;
+  size_t untold_ = 0;
 };
 
 }  // namespace lf

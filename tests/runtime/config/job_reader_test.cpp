@@ -220,12 +220,13 @@ TEST_F(JobReader, set_passes_the_same_checks_and_names_itself) {
   EXPECT_EQ(message(kMinimal, {"precision.compute=fp16"}),
             "--set precision.compute=fp16: precision.compute must be one of fp32, bf16, got text \"fp16\"");
   EXPECT_EQ(message(kMinimal, {"job.steps"}), "--set job.steps: expected table.key=value");
-  EXPECT_THAT(message(kMinimal, {"job.steps="}), HasSubstr("job.steps: expected one TOML value, got nothing"));
+  EXPECT_THAT(message(kMinimal, {"job.steps="}), HasSubstr("job.steps: expected an integer, got nothing"));
 }
 
 TEST_F(JobReader, set_cannot_smuggle_in_a_second_key) {
-  EXPECT_THAT(message(kMinimal, {"job.steps=1\nseed = 2"}), HasSubstr("job.steps: expected one TOML value"));
-  EXPECT_THAT(message(kMinimal, {"job.name=\"a\"\nseed = 2"}), HasSubstr("job.name: expected one TOML value"));
+  EXPECT_THAT(message(kMinimal, {"job.steps=1\nseed = 2"}),
+              HasSubstr("job.steps: expected an integer, got 1 seed = 2"));
+  EXPECT_THAT(message(kMinimal, {"job.name=\"a\"\nseed = 2"}), HasSubstr("job.name: expected text in quotes"));
 }
 
 TEST_F(JobReader, a_word_without_quotes_is_text_only_where_text_is_wanted) {
@@ -233,9 +234,21 @@ TEST_F(JobReader, a_word_without_quotes_is_text_only_where_text_is_wanted) {
   EXPECT_EQ(config.precision.compute, "fp32");
   EXPECT_THAT(config.model.freeze, ElementsAre("vision*"));
   EXPECT_EQ(config.job.name, "my-run");
-  EXPECT_THAT(message(kMinimal, {"job.steps=ten"}), HasSubstr("job.steps: expected one TOML value, got ten"));
+  EXPECT_THAT(message(kMinimal, {"job.steps=ten"}), HasSubstr("job.steps: expected an integer, got ten"));
   EXPECT_THAT(message(kMinimal, {"job.name=12"}), HasSubstr("job.name: expected text in quotes, got integer 12"));
-  EXPECT_THAT(message(kMinimal, {"job.name=\"open"}), HasSubstr("job.name: expected one TOML value"));
+  EXPECT_THAT(message(kMinimal, {"job.name=\"open"}), HasSubstr("job.name: expected text in quotes"));
+}
+
+TEST_F(JobReader, a_set_that_is_no_toml_says_what_its_option_takes_and_not_what_the_parser_guessed) {
+  EXPECT_EQ(message(kMinimal, {"data.packing=no"}),
+            "--set data.packing=no: data.packing: expected true or false, got no");
+  EXPECT_EQ(message(kMinimal, {"launch.processes=two"}),
+            "--set launch.processes=two: launch.processes: expected an integer, got two");
+  EXPECT_EQ(message(kMinimal, {"model.freeze=[vision"}),
+            "--set model.freeze=[vision: model.freeze: expected a list of texts, got [vision");
+  EXPECT_EQ(message(kMinimal, {"model.options.indexer=on"}),
+            "--set model.options.indexer=on: model.options.indexer: expected a number, true, false or text in quotes, "
+            "got on; if text is meant, quote it: --set 'model.options.indexer=\"on\"'");
 }
 
 TEST_F(JobReader, set_changes_one_key_of_a_free_table) {

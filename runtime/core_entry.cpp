@@ -52,6 +52,7 @@ TrainRequest train_request(const lf_core_request& request) {
   train.fresh = (request.flags & LF_CORE_FRESH) != 0;
   train.terminal = (request.flags & LF_CORE_TERMINAL) != 0;
   train.plugins_probed = (request.flags & LF_CORE_PLUGINS_PROBED) != 0;
+  train.run_locked = (request.flags & LF_CORE_RUN_LOCKED) != 0;
   train.device_reason = request.device_reason;
   train.stop_requested = [stop = request.stop_requested] { return stop != nullptr && stop() != 0; };
   return train;

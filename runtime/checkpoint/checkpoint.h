@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/run_lock.h"
 #include "checkpoint/state_files.h"
 #include "checkpoint/trainer_state.h"
 #include "core/exchange.h"

@@ -17,11 +17,12 @@ extern "C" {
 #define LF_CORE_VERSION 2 /* launcher and core are built together; another number is refused */
 
 enum {
-  LF_CORE_FRESH = 1,         /* start over: rank 0 chooses fresh_output() and tells the others. Only set where this
-                                process was started as one worker; otherwise the launcher has chosen job.output. */
-  LF_CORE_TERMINAL = 2,      /* stderr is a terminal, and this is the rank that may draw on it */
-  LF_CORE_SERVE_STORE = 4,   /* this rank serves the TCP store named by `store`; the others connect */
-  LF_CORE_PLUGINS_PROBED = 8 /* the launcher has probed the plugins of this job: load them without a child process */
+  LF_CORE_FRESH = 1,          /* start over: rank 0 chooses fresh_output() and tells the others. Only set where this
+                                 process was started as one worker; otherwise the launcher has chosen job.output. */
+  LF_CORE_TERMINAL = 2,       /* stderr is a terminal, and this is the rank that may draw on it */
+  LF_CORE_SERVE_STORE = 4,    /* this rank serves the TCP store named by `store`; the others connect */
+  LF_CORE_PLUGINS_PROBED = 8, /* the launcher has probed the plugins of this job: load them without a child process */
+  LF_CORE_RUN_LOCKED = 16     /* the launcher holds the run directory's lock (launch/run_lock.h), for all workers */
 };
 
 /* Everything is borrowed until lf_core_run returns. Strings are UTF-8 with a NUL; never null unless said. */

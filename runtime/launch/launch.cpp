@@ -14,6 +14,7 @@
 #include "launch/core_library.h"
 #include "launch/final_status.h"
 #include "launch/plugin_commands.h"
+#include "launch/run_lock.h"
 #include "launch/stop_signals.h"
 #include "launch/threads.h"
 #include "launch/worker_log.h"
@@ -186,6 +187,7 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
                   .on_failure = [&config](const WorkerPlan::Failure& failure) {
                     write_final_status(config.job.output, failure.leader, failure.state, failure.not_the_leaders);
                   }};
+  const RunLock lock(config.job.output);  // a second run must not touch the first one's logs
   make_log_folder(plan.log_folder);
   return run_workers(plan, [&](int rank, const std::string& store) {
     set_number("RANK", rank);
@@ -195,7 +197,7 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
     request.store = store;
     request.request.rank = request.request.local_rank = rank;
     request.request.world_size = request.request.local_world_size = processes;
-    request.request.flags = LF_CORE_PLUGINS_PROBED | terminal_flag(rank);
+    request.request.flags = LF_CORE_PLUGINS_PROBED | LF_CORE_RUN_LOCKED | terminal_flag(rank);
     return request.run(core);
   });
 }

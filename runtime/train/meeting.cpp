@@ -49,6 +49,13 @@ void require_agreement(Exchange& exchange, const std::string& what, const std::s
            "rank {} has another {} than rank 0; every rank must run the same lfrun, plugins and job file", rank, what);
 }
 
+void part(Exchange& exchange) {
+  try {
+    exchange.all_gather("");
+  } catch (const Error&) {  // a peer has ended: it knows as much
+  }
+}
+
 void require_same_job(Exchange& exchange, const JobConfig& config, bool fresh) {
   std::map<std::string, std::string> mine = {{"--fresh", fresh ? "given" : "not given"}};
   for (const std::string& name : option_names())
@@ -71,10 +78,7 @@ void require_same_job(Exchange& exchange, const JobConfig& config, bool fresh) {
     }
   }
   if (differences.empty()) return;
-  try {
-    exchange.all_gather("");  // the first to end would take the others' answer away
-  } catch (const Error&) {    // a peer has ended: it knows as much
-  }
+  part(exchange);
   fail(Exit::kConfig, "{}", differences);
 }
 

@@ -18,6 +18,9 @@ std::chrono::milliseconds collective_timeout(const JobConfig& config);
 // Throws kConfig naming `what` and the ranks concerned unless all ranks hold the same bytes.
 void require_agreement(Exchange& exchange, const std::string& what, const std::string& bytes);
 
+// Before ranks that know a common failure end: the first to end would take its last answer away from the others.
+void part(Exchange& exchange);
+
 // Throws kConfig with a line for each option of the job, and for --fresh, that is not the same on all ranks: its name,
 // both values and the rank. Left out is what a host decides for itself: launch.* and data.workers.
 void require_same_job(Exchange& exchange, const JobConfig& config, bool fresh);

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "train/meeting.h"
 
 namespace lf {
 namespace {
@@ -22,13 +23,39 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::filesystem::rename(part, file);
 }
 
+// Rank 0 tells the others whether it has the lock, or why not.
+std::unique_ptr<RunLock> lock_for_all(const std::filesystem::path& path, Exchange& control) {
+  std::unique_ptr<RunLock> lock;
+  try {
+    lock = std::make_unique<RunLock>(path);
+  } catch (const Error& error) {
+    control.all_gather(error.what());
+    part(control);
+    throw;
+  }
+  control.all_gather("");
+  return lock;
+}
+
+void hear_of_lock(Exchange& control) {
+  const std::string refusal = control.all_gather("")[0];
+  if (refusal.empty()) return;
+  part(control);
+  fail(Exit::kUnavailable, "rank 0: {}", refusal);
+}
+
 }  // namespace
 
-RunDirectory::RunDirectory(const std::filesystem::path& path, int rank, bool terminal) : path_(path) {
+RunDirectory::RunDirectory(const std::filesystem::path& path, Exchange& control, bool locked, bool terminal)
+    : path_(path) {
+  const int rank = control.rank();
+  if (rank == 0 && !locked)
+    lock_ = lock_for_all(path_, control);
+  else
+    hear_of_lock(control);
   std::error_code error;
   std::filesystem::create_directories(path_ / "log", error);
   if (error) fail(Exit::kCannotCreate, "job.output {}: cannot be made: {}", path_.string(), error.message());
-  if (rank == 0) lock_ = std::make_unique<RunLock>(path_);
   log::open(path_ / "log" / fmt::format("rank{}.log", rank), terminal || rank == 0, log::Level::kInfo);
 }
 

@@ -11,16 +11,18 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/run_lock.h"
 #include "config/config.h"
+#include "core/exchange.h"
+#include "launch/run_lock.h"
 #include "train/session.h"
 
 namespace lf {
 
 class RunDirectory {
  public:
-  // Rank 0 makes and locks it, and opens its log; the others open theirs. `own`: this rank leads.
-  RunDirectory(const std::filesystem::path& path, int rank, bool terminal);
+  // Rank 0 makes and, unless it is `locked` already, locks it. Only when that is done, which the ranks tell each other,
+  // each makes its log there: nothing is written into the directory of another run.
+  RunDirectory(const std::filesystem::path& path, Exchange& control, bool locked, bool terminal);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "ckpt"; }

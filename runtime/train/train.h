@@ -18,6 +18,7 @@ struct TrainRequest {
   bool fresh = false;     // rank 0 chooses a new run directory
   bool terminal = false;  // stderr is a terminal that this rank may draw on
   bool plugins_probed = false;
+  bool run_locked = false;               // whoever started this rank holds the lock of its run directory
   std::string device_reason;             // why the job's device was taken, for the run record
   std::function<bool()> stop_requested;  // finish the step, save, return kSavedRunAgain
 };

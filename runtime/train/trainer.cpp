@@ -93,7 +93,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
       control_(rendezvous.group("control")),
       gradients_(rendezvous.group("gradients")),
       loading_(rendezvous.group("loading")),
-      directory_(agreed_output(request, *control_), request.rank, request.terminal),
+      directory_(agreed_output(request, *control_), *control_, request.run_locked, request.terminal),
       watch_(watch_config(request, rendezvous)),
       session_(config_, session_options(request, watch_)),
       freezing_(freeze(session_.model->description(), config_.model.freeze, config_.lora.also_train)),

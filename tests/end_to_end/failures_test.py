@@ -118,16 +118,31 @@ class Failures(unittest.TestCase):
         self.assertIn("1_0.png", (self.folder / "job/run/skipped.jsonl").read_text())
         self.assertLess(max(row["peak_memory_bytes"] for row in metrics(self.folder / "job/run")), 1 << 30)
 
-    def test_a_second_run_on_the_same_directory_is_refused(self):
+    def contents(self, folder):
+        return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+    def test_a_second_run_on_the_same_directory_is_refused_in_one_line_and_writes_nothing_there(self):
         job = self.job(job={"steps": 400})
         first = subprocess.Popen(lfrun.command(job), stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 40
             while time.monotonic() < deadline and not (self.folder / "job/run/metrics.jsonl").exists():
                 time.sleep(0.01)
-            second = lfrun(job)
-            self.assertNotEqual(second.returncode, 0)
-            self.assertIn(str(self.folder / "job/run"), second.stderr)
+            first.send_signal(signal.SIGSTOP)  # and its worker, which writes
+            worker = int(pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()[0])
+            os.kill(worker, signal.SIGSTOP)
+            before = self.contents(self.folder / "job/run")
+            for processes in ("1", "2"):
+                second = lfrun(job, "-n", processes)
+                self.assertEqual(second.returncode, 73, second.stderr)
+                self.assertEqual(second.stderr.count("\n"), 1, second.stderr)
+                self.assertIn(f"{self.folder / 'job/run'}: another run works here (process {first.pid} on ", second.stderr)
+            codes, texts = self.by_hand(job, [], [])
+            self.assertEqual(codes, [73, 69], texts)
+            for text in texts:
+                self.assertEqual(text.count("\n"), 1, text)
+                self.assertIn("another run works here", text)
+            self.assertEqual(self.contents(self.folder / "job/run"), before)
         finally:
             first.kill()
             first.wait()

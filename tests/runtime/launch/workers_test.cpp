@@ -156,7 +156,7 @@ TEST_F(Workers, a_run_directory_that_cannot_be_made_is_exit_73) {
   std::ofstream(folder_ / "runs") << "a file";
   const Ended ended = run(job_arguments());
   EXPECT_EQ(ended.code, 73);
-  EXPECT_THAT(ended.err, HasSubstr((folder_ / "runs/job/log").string() + ": cannot be created"));
+  EXPECT_THAT(ended.err, HasSubstr((folder_ / "runs/job").string() + ": cannot be created"));
 }
 
 class OneWorker : public Lfrun {

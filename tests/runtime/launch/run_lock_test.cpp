@@ -1,4 +1,4 @@
-#include "checkpoint/run_lock.h"
+#include "launch/run_lock.h"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>

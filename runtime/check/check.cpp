@@ -281,7 +281,8 @@ class Check {
 
   void print_resume() {
     std::map<std::string, std::string> settings;
-    if (has_model() && problems_.empty()) settings = resumable_settings(config_, description());
+    if (has_model() && problems_.empty())
+      settings = resumable_settings(config_, description(), dataset_ ? &*dataset_ : nullptr);
     fmt::print("resumes from  {}\n", resume_line(config_, settings, kHashedBytes));
   }
 

@@ -175,6 +175,14 @@ std::string Dataset::place(uint64_t index) const {
   return State::place_of(*source, line);
 }
 
+std::string Dataset::fingerprint() const {
+  std::string words;
+  for (const SourceFile& source : state_->sources)
+    words += (words.empty() ? "" : " ") +
+             (source.robot ? std::to_string(source.size()) + "-frames" : source.lines->content_hash());
+  return words;
+}
+
 const std::vector<Dataset::File>& Dataset::files() const { return state_->files; }
 
 }  // namespace lf

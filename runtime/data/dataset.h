@@ -44,6 +44,9 @@ class Dataset {
   Sample sample(uint64_t index) const;
   std::string place(uint64_t index) const;
   const std::vector<File>& files() const;
+  // What tells that the same samples stand in the same order, whatever the paths: each file's content_hash(), of a
+  // LeRobot directory its number of frames. One word for each of files().
+  std::string fingerprint() const;
 
  private:
   struct State;

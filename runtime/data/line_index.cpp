@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "core/error.h"
 
@@ -54,11 +56,14 @@ LineIndex::LineIndex(LineIndex&& other) noexcept
     : path_(std::move(other.path_)),
       file_(std::exchange(other.file_, -1)),
       bytes_(other.bytes_),
+      content_hash_(std::move(other.content_hash_)),
       starts_(std::move(other.starts_)),
       shifts_(std::move(other.shifts_)) {}
 
 void LineIndex::scan() {
   std::string chunk(kChunk, '\0');
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
+  XXH3_128bits_reset(hash.get());
   uint64_t line = 1, start = 0, offset = 0;
   bool blank = true;
   const auto end_line = [&] {
@@ -73,6 +78,7 @@ void LineIndex::scan() {
   while (offset < bytes_) {
     const size_t got = read_some(file_, path_, chunk.data(), chunk.size(), offset);
     if (got == 0) break;  // shrunk since fstat: what is there is what is indexed
+    XXH3_128bits_update(hash.get(), chunk.data(), got);
     size_t at = 0;
     if (offset == 0 && got >= 3 && chunk.compare(0, 3, "\xEF\xBB\xBF") == 0) at = start = 3;  // a byte order mark
     while (at < got) {
@@ -87,6 +93,8 @@ void LineIndex::scan() {
     offset += got;
   }
   bytes_ = offset;
+  const XXH128_hash_t digest = XXH3_128bits_digest(hash.get());
+  content_hash_ = fmt::format("{:016x}{:016x}", digest.high64, digest.low64);
   end_line();
   starts_.shrink_to_fit();
 }

@@ -20,6 +20,8 @@ class LineIndex {
   LineIndex(const LineIndex&) = delete;
 
   uint64_t size() const { return starts_.size(); }
+  // xxh3-128 of all bytes, as 32 digits: taken while they were indexed.
+  const std::string& content_hash() const { return content_hash_; }
   // The file's first bytes, at most so many.
   std::string head(size_t bytes) const;
   // As an editor counts, from 1; blank lines count.
@@ -36,6 +38,7 @@ class LineIndex {
   std::filesystem::path path_;
   int file_ = -1;
   uint64_t bytes_ = 0;
+  std::string content_hash_;
   std::vector<uint64_t> starts_;
   // From this index on, the line number is the index plus this.
   std::vector<std::pair<uint64_t, uint64_t>> shifts_;

@@ -7,11 +7,13 @@
 
 #include "checkpoint/hash.h"
 #include "config/config.h"
+#include "core/amount.h"
 #include "core/error.h"
 
 namespace lf {
 namespace {
 
+constexpr const char *kSamples = "data set samples", *kContent = "data set content";
 constexpr int64_t kRestoreElements = 4 << 20;  // at a time, into memory that is not the host's
 
 // What says only where, how fast, how many bad samples are borne, or how many samples make a step: the position in the
@@ -115,7 +117,8 @@ void copy_average(const TrainedState& state) {
   }
 }
 
-std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description) {
+std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description,
+                                                      const Dataset* dataset) {
   const std::set<std::string_view> tables = {"model", "lora", "data", "optimizer", "schedule", "precision"};
   std::map<std::string, std::string> settings;
   for (const std::string& name : option_names()) {
@@ -130,6 +133,10 @@ std::map<std::string, std::string> resumable_settings(const JobConfig& config, c
   for (const ParameterInfo& parameter : description.parameters)
     parameters += fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape, "x"));
   settings["model parameters"] = hash_hex(parameters);
+  if (dataset != nullptr) {
+    settings[kSamples] = std::to_string(dataset->size());
+    settings[kContent] = hash_hex(dataset->fingerprint());
+  }
   return settings;
 }
 
@@ -137,14 +144,25 @@ void require_same_settings(const Checkpoint& checkpoint, const std::map<std::str
   const std::map<std::string, std::string>& then = checkpoint.state().settings;
   const auto at = [](const std::map<std::string, std::string>& settings, const std::string& name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("not known") : found->second;
+    if (found != settings.end()) return found->second;
+    // Left out where no average is kept.
+    return std::string(name == "ema.decay" ? "0" : name == "ema.warmup" ? "false" : "not known");
   };
+  std::string changes;
+  const auto differs = [&](const char* name) {
+    return then.contains(name) && now.contains(name) && at(then, name) != at(now, name);
+  };
+  if (differs(kSamples))
+    changes += fmt::format("\n  data.path: the data set had {}, has {}; restore its files",
+                           counted(std::stoull(at(then, kSamples)), "sample"), at(now, kSamples));
+  else if (differs(kContent))
+    changes += fmt::format("\n  data.path: the data set still has {}, but other bytes than it had; restore its files",
+                           counted(std::stoull(at(now, kSamples)), "sample"));
   std::set<std::string> names;
   for (const auto& [name, value] : then) names.insert(name);
   for (const auto& [name, value] : now) names.insert(name);
-  std::string changes;
   for (const std::string& name : names) {
-    if (at(then, name) == at(now, name) || free_to_change(name)) continue;
+    if (at(then, name) == at(now, name) || free_to_change(name) || name == kSamples || name == kContent) continue;
     changes += name == "model parameters"
                    ? "\n  model parameters: other names or shapes than were saved; was config.json changed?"
                    : fmt::format("\n  {}: was {}, is {}", name, at(then, name), at(now, name));

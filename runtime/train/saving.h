@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/job.h"
+#include "data/dataset.h"
 #include "model/parameter_store.h"
 #include "optimizer/adamw.h"
 #include "optimizer/weight_average.h"
@@ -36,11 +37,14 @@ void restore(const Checkpoint& checkpoint, const TrainedState& state);
 void copy_average(const TrainedState& state);
 
 // All that must not change while a run goes on: options of model, adapters, data, seed, optimizer, average, schedule
-// and precision as JSON, and, as "model parameters", a hash of their names and shapes. Settings that only say how fast,
-// where or how often are left out.
-std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description);
+// and precision as JSON; as "model parameters" a hash of their names and shapes; of a data set that is not streamed,
+// "data set samples" and "data set content", a hash of its fingerprint. Settings that only say how fast, where or how
+// often are left out. `dataset` may be null.
+std::map<std::string, std::string> resumable_settings(const JobConfig& config, const Description& description,
+                                                      const Dataset* dataset);
 
-// Throws kConfig naming every setting that differs, what it was and what it is.
+// Throws kConfig naming every setting that differs, what it was and what it is. Checkpoints from before data sets were
+// told apart go on with any.
 void require_same_settings(const Checkpoint& checkpoint, const std::map<std::string, std::string>& now);
 
 }  // namespace lf

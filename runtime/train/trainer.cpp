@@ -119,7 +119,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
 
   LoaderInputs inputs;
   inputs.config = &config_;
-  inputs.dataset = dataset_ ? &*dataset_ : nullptr;
+  inputs.dataset = dataset();
   inputs.streams = streams_ ? &*streams_ : nullptr;
   inputs.held_media = streams_ ? &session_.media.held() : nullptr;
   inputs.api = session_.model->api();
@@ -193,7 +193,7 @@ void Trainer::begin() {
   if (where.empty()) return;
   const Checkpoint checkpoint = leads() ? std::move(*found->checkpoint) : Checkpoint::open(where, Verify::kSizes);
   const TrainerState& state = checkpoint.state();
-  require_same_settings(checkpoint, resumable_settings(config_, session_.model->description()));
+  require_same_settings(checkpoint, resumable_settings(config_, session_.model->description(), dataset()));
   restore(checkpoint, trained_state());
   session_.model->load_state(state.model_state);
   optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
@@ -514,7 +514,7 @@ void Trainer::save() {
   state.seed = config_.job.seed;
   state.micro_batches = config_.data.micro_batches * request_.world_size;
   state.position = position_;
-  state.settings = resumable_settings(config_, session_.model->description());
+  state.settings = resumable_settings(config_, session_.model->description(), dataset());
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
   state.model_state = session_.model->save_state();
   state.balance_state = loader_ ? loader_->balance_state() : balance_state_;
@@ -582,6 +582,9 @@ void Trainer::export_models() {
   if (!config_.checkpoint.export_model) return;
   write(directory_.model());
   log::info("model directory{}: {}", instead ? ", of the moving average" : "", directory_.model().string());
+  if (instead && std::filesystem::remove_all(directory_.averaged_model()) > 0)
+    log::warning("removed {}: ema.export = \"instead\" writes none, and this one was of an export before",
+                 directory_.averaged_model().string());
   if (average_ && !instead) {
     take_average();
     write(directory_.averaged_model());

@@ -69,6 +69,7 @@ class Trainer {
   void export_models();
   void start_average();
   TrainedState trained_state();
+  const Dataset* dataset() const { return dataset_ ? &*dataset_ : nullptr; }  // null: streamed
 
   bool leads() const { return request_.rank == 0; }
 

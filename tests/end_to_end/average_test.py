@@ -84,6 +84,13 @@ class Average(unittest.TestCase):
             self.assertEqual(self.model(self.export(run, *words), "."), expected, words)
         self.assertEqual(self.model(self.export(instead), "."), exported)
 
+    def test_written_instead_of_the_weights_it_leaves_no_older_one_beside_them(self):
+        run = self.train("turned", "ema.decay=0.75", "job.steps=3")
+        self.assertTrue((run / "model_ema").exists())
+        self.train("turned", "ema.decay=0.75", "ema.export=instead", "job.steps=5")
+        self.assertFalse((run / "model_ema").exists())
+        self.assertIn(f"removed {run / 'model_ema'}", self.told)
+
     def test_training_is_the_same_with_and_without_it(self):
         with_one, without = self.train("with", "ema.decay=0.9"), self.train("without")
         self.assertEqual([row["loss"] for row in metrics(with_one)], [row["loss"] for row in metrics(without)])
@@ -106,6 +113,8 @@ class Average(unittest.TestCase):
             result = lfrun(self.job, *[word for item in (f"job.output={parts}", *sets, other, "ema.warmup=false") for word in ("--set", item)])
             self.assertEqual(result.returncode, 78, result.stderr)
             self.assertIn("ema.", result.stderr)
+            self.assertNotIn("not known", result.stderr)
+        self.assertIn("ema.decay: was 0.9, is 0\n", result.stderr)
         self.train("parts", *sets)
         self.assertIn("resumed after step 3", self.told)
         self.assertEqual(self.saved(parts, 8, "ema"), self.saved(straight, 8, "ema"))

@@ -187,6 +187,24 @@ class Failures(unittest.TestCase):
         self.assertEqual(lfrun(job).returncode, 0)
         self.refuses(lfrun(job, "--set", "optimizer.learning_rate=1e-5", "--set", "job.steps=9"), 78, "--fresh")
 
+    def test_a_run_does_not_go_on_over_other_data_than_it_began_with(self):
+        job = self.job(samples=60)
+        self.assertEqual(lfrun(job).returncode, 0)
+        train, state = self.folder / "job/data/train.jsonl", self.folder / "job/run/ckpt/step-00000006/trainer.json"
+        self.assertEqual(json.loads(state.read_text())["settings"]["data set samples"], "60")
+        text = train.read_text()
+        cut = "".join(text.splitlines(keepends=True)[:50])
+        letter = text.index('"value": "', len(text) // 2) + len('"value": "')
+        edited = text[:letter] + ("b" if text[letter] != "b" else "c") + text[letter + 1:]
+        for now, said in ((cut, "the data set had 60 samples, has 50"), (edited, "still has 60 samples, but other bytes")):
+            train.write_text(now)
+            for command in ([job, "--set", "job.steps=9"], ["check", job, "--set", "job.steps=9"]):
+                self.refuses(lfrun(*command), 78, "data.path: ", said, "restore its files", "--fresh")
+        train.write_text(text)
+        result = lfrun(job, "--set", "job.steps=9")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("resumed after step 6", result.stderr)
+
     def test_fresh_starts_over_in_a_new_directory_and_leaves_the_old_one(self):
         job = self.job()
         self.assertEqual(lfrun(job).returncode, 0)

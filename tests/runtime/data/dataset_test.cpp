@@ -56,6 +56,21 @@ class DatasetTest : public testing::Test {
   Scratch scratch_;
 };
 
+TEST_F(DatasetTest, its_fingerprint_tells_an_edit_a_cut_and_another_order_of_files_but_not_a_move) {
+  const std::string lines = kGood + "\n" + kGood + "\n";
+  std::string edited = lines;
+  edited[edited.find('q')] = 'r';
+  const auto of = [](std::vector<std::filesystem::path> paths) {
+    return Dataset(section(std::move(paths))).fingerprint();
+  };
+  const auto first = scratch_.write("first.jsonl", lines), moved = scratch_.write("moved.jsonl", lines),
+             changed = scratch_.write("changed.jsonl", edited), cut = scratch_.write("cut.jsonl", kGood + "\n");
+  EXPECT_EQ(of({first}), of({moved}));
+  EXPECT_NE(of({first}), of({changed}));
+  EXPECT_NE(of({first}), of({cut}));
+  EXPECT_NE(of({first, cut}), of({cut, first}));
+}
+
 TEST_F(DatasetTest, sharegpt_markers_become_items_in_reading_order) {
   const json sample = canonical(R"({"id":"gimp#12","image":["a.png","sub/b.png"],"conversations":[
       {"from":"human","value":"<image>\nWhat differs from <image>?"},{"from":"gpt","value":"Colour."}]})");

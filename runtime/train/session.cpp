@@ -6,12 +6,14 @@
 #include <functional>
 #include <iterator>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "config/config.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "train/adapters.h"
+#include "train/config_place.h"
 
 namespace lf {
 namespace {
@@ -86,6 +88,39 @@ std::unique_ptr<Model> open_model(const JobConfig& config, PluginSet& plugins, c
                                  request);
 }
 
+// Of the other installed families, those that take the job as it is but for model.family.
+std::string who_takes_it(const JobConfig& config, PluginSet& plugins, const Host& host, const std::string& request) {
+  std::vector<std::string> takers, tried;
+  JobConfig other = config;
+  for (const Candidate& candidate : list_plugins(config.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD})) {
+    if (!candidate.manifest || candidate.refusal || candidate.manifest->kind != PluginKind::kModel ||
+        candidate.manifest->id == config.model.family)
+      continue;
+    other.model.family = candidate.manifest->id;
+    tried.push_back(other.model.family);
+    try {
+      open_model(other, plugins, host, request);
+      takers.push_back(other.model.family);
+    } catch (const Error&) {  // each for its own reason, which is nobody's question
+    }
+  }
+  return takers.empty() ? fmt::format("none of the other installed families takes it ({})", fmt::join(tried, ", "))
+                        : fmt::format("of the installed families {} takes it", fmt::join(takers, " or "));
+}
+
+// open_model, with errors that name the file or the table which the job gives.
+std::unique_ptr<Model> open_model_of_job(const JobConfig& config, PluginSet& plugins, const Host& host,
+                                         const std::string& request) {
+  try {
+    return open_model(config, plugins, host, request);
+  } catch (const Error& error) {
+    std::string said = with_config_place(error.what(), config_file(config));
+    if (said.find("family that knows") != std::string::npos)
+      said += "; " + who_takes_it(config, plugins, host, request);
+    throw Error(error.exit(), said);
+  }
+}
+
 std::unique_ptr<Policy> open_policy(const JobConfig& config, PluginSet& plugins, const Host& host) {
   Plugin& plugin = plugins.load(PluginKind::kBalancer, config.balance.policy);
   plugin.start(host.table());
@@ -128,7 +163,9 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
   attempt({"model.family", "model.path", "model.config", "model.tokenizer", "lora.targets", "lora.groups", "lora.path"},
           [&] {
             model_config = options.model_config.empty() ? config_text(job) : options.model_config;
-            auto opened = open_model(job, plugins, host, model_request(job, model_config, options));
+            const std::string request = model_request(job, model_config, options);
+            auto opened = options.model_config.empty() ? open_model_of_job(job, plugins, host, request)
+                                                       : open_model(job, plugins, host, request);
             opened->adapt(requested_adapters(job, opened->description()));
             model = std::move(opened);
           });

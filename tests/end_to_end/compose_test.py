@@ -110,14 +110,14 @@ class Compose(unittest.TestCase):
 
     def test_what_is_wrong_with_the_tables_is_told_by_table_and_field(self):
         model = MODELS["intern_vit_qwen3"]
-        wrong = [({"vision": model["vision"]}, "[model.options.decoder]"),
-                 ({**model, "vision": {"type": "clip"}}, "vision.type"),
-                 ({**model, "decoder": {**model["decoder"], "type": "mamba"}}, "decoder.type"),
-                 ({**model, "decoder": {**model["decoder"], "num_key_value_heads": 3}}, "num_key_value_heads"),
+        wrong = [({"vision": model["vision"]}, "model.options.decoder: expected a table, got none"),
+                 ({**model, "vision": {"type": "clip"}}, "model.options.vision.type: expected intern_vit, "),
+                 ({**model, "decoder": {**model["decoder"], "type": "mamba"}}, "model.options.decoder.type: expected llama, "),
+                 ({**model, "decoder": {**model["decoder"], "num_key_value_heads": 3}}, "model.options.decoder.num_key_value_heads"),
                  ({**model, "projector": {"merge": 3}}, "tiles of 28 pixels"),
-                 ({**model, "decoder": {**model["decoder"], "novel": 3}}, "decoder.novel = 3: compose does not know this field"),
-                 ({**model, "vision": {**model["vision"], "novel": True}}, "vision_config.novel = true"),
-                 ({**model, "projector": {"size": 3}}, "projector.size")]
+                 ({**model, "decoder": {**model["decoder"], "novel": 3}}, "model.options.decoder.novel = 3: compose does not know this field"),
+                 ({**model, "vision": {**model["vision"], "novel": True}}, "model.options.vision.novel = true"),
+                 ({**model, "projector": {"size": 3}}, "model.options.projector.size")]
         for tables, expected in wrong:
             with self.subTest(expected=expected):
                 result = self.run_job(self.folder / "wrong", *self.named(tables))

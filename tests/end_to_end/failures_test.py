@@ -205,6 +205,22 @@ class Failures(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("resumed after step 6", result.stderr)
 
+    def test_what_a_family_refuses_in_a_configuration_is_told_with_its_path_and_the_families_that_take_it(self):
+        job = self.job()
+        config = json.loads((self.folder / "job/config.json").read_text())
+        other = self.folder / "job/other.json"
+        other.write_text(json.dumps({**config, "num_attention_heads": "four"}))
+        for command in (["check", job], [job]):
+            result = lfrun(*command, "--set", f"model.config={other}")
+            self.refuses(result, 78, f"{other}: num_attention_heads: expected an integer", '"four"')
+            self.assertNotIn("config.json", result.stderr)
+        other.write_text(json.dumps(config))
+        self.refuses(lfrun("check", job, "--set", f"model.config={other}", "--set", "model.family=internvl"), 78,
+                     f"{other}: model_type: expected internvl", "of the installed families qwen_vl takes it")
+        other.write_text(json.dumps({**config, "model_type": "gemma3"}))
+        self.refuses(lfrun("check", job, "--set", f"model.config={other}"), 78, '"gemma3"',
+                     "none of the other installed families takes it (causal_lm, compose, ")
+
     def test_fresh_starts_over_in_a_new_directory_and_leaves_the_old_one(self):
         job = self.job()
         self.assertEqual(lfrun(job).returncode, 0)

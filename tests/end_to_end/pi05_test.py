@@ -265,7 +265,7 @@ seconds = 0.01
             with self.subTest(field):
                 _, result = self.run_job("unbuilt", self.model(f"unbuilt_{field}", **{field: value}))
                 self.assertEqual(result.returncode, 78, result.stderr)
-                self.assertIn(f"config.json.{field}", result.stderr)
+                self.assertIn(f"config.json: {field}", result.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 #include "compose/config.h"
 
+#include <cstring>
+#include <utility>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -15,9 +18,8 @@ using nlohmann::json;
 const json& table(const json& config, const char* name) {
   const auto found = config.find(name);
   if (found == config.end() || !found->is_object())
-    throw sdk::Failure(LF_E_INVALID,
-                       fmt::format("compose: expected a table [model.options.{0}] (\"{0}\" in config.json), got {1}",
-                                   name, found == config.end() ? "none" : found->dump()));
+    throw sdk::Failure(LF_E_INVALID, fmt::format("config.json.{}: expected a table, got {}", name,
+                                                 found == config.end() ? "none" : found->dump()));
   return *found;
 }
 
@@ -27,18 +29,22 @@ json without(json object, std::initializer_list<const char*> names) {
   return object;
 }
 
-// The tower's family speaks of its config.json; here it is a table of the job.
+// The tower's family speaks of its own config.json, of which this one has the tables by other names.
 template <typename Parse>
 auto in_terms_of_compose(Parse&& parse) {
   try {
     return parse();
   } catch (const sdk::Failure& failure) {
-    throw sdk::Failure(failure.code(), fmt::format("compose: vision: {}", failure.what()));
+    std::string said = failure.what();
+    for (const auto& [theirs, ours] : {std::pair{"config.json: vision_config", "config.json: vision"},
+                                       {"config.json: text_config", "config.json: decoder"}})
+      if (const size_t at = said.find(theirs); at != std::string::npos) said.replace(at, std::strlen(theirs), ours);
+    throw sdk::Failure(failure.code(), said);
   }
 }
 
 void parse_decoder(const json& object, ComposeConfig& config) {
-  JsonFields fields(object, "compose: decoder");
+  JsonFields fields(object, "config.json: decoder");
   config.decoder_type = fields.text("type", "");
   const auto rules = config.decoder_type == "internlm2" ? std::nullopt : family::text_rules(config.decoder_type);
   if (!rules) fields.refuse("type", "llama, qwen2, qwen3 or qwen3_moe");
@@ -100,7 +106,7 @@ ComposeConfig parse_config(const json& root) {
   const json& projector = root.contains("projector") ? table(root, "projector") : kNone;
   parse_decoder(decoder, config);
 
-  JsonFields bridge(projector, "compose: projector");
+  JsonFields bridge(projector, "config.json: projector");
   const int64_t merge = bridge.positive("merge", 2);
   config.projector.inner = bridge.at_least("inner", 0, 0);
   if (const std::string norm = bridge.text("norm", ""); !norm.empty()) {
@@ -112,7 +118,7 @@ ComposeConfig parse_config(const json& root) {
     throw sdk::Failure(LF_E_INVALID, unread.front() + ": a projector has merge, inner and norm");
 
   const json& numbers = root.contains("tokens") ? table(root, "tokens") : kNone;
-  JsonFields tokens(numbers, "compose: tokens");
+  JsonFields tokens(numbers, "config.json: tokens");
   for (const char* name : {"image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"})
     tokens.integer(name);
   if (const auto unread = tokens.unread(); !unread.empty())
@@ -120,7 +126,7 @@ ComposeConfig parse_config(const json& root) {
                                          ": tokens are image_token_id, video_token_id, "
                                          "vision_start_token_id and vision_end_token_id");
 
-  JsonFields tower(vision, "compose: vision");
+  JsonFields tower(vision, "config.json: vision");
   config.vision_type = tower.text("type", "");
   if (config.vision_type == "intern_vit") {
     parse_intern_vit(vision, merge, decoder, config);

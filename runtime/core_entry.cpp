@@ -71,8 +71,8 @@ int check(const lf_core_request& request) {
   log::open({}, true, log::Level::kWarning);  // what is said for information stands in the table
   Problems problems;
   const ResolvedJob job = resolve(request, problems);
-  if (!job.whole) problems.refuse_if_any();
-  return run_check(job, std::max(request.world_size, job.config.launch.processes), problems);
+  if (!job.whole) problems.refuse_job_if_any();
+  return run_check(job, std::max(request.world_size, job.config.launch.processes), request.device_reason, problems);
 }
 
 int balance(const std::vector<std::string>& arguments, const std::vector<std::filesystem::path>& plugin_dirs) {

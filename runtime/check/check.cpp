@@ -1,6 +1,7 @@
 #include "check/check.h"
 
 #include <cmath>
+#include <cstdio>
 #include <optional>
 #include <tuple>
 
@@ -14,6 +15,8 @@
 #include "load/verdict.h"
 #include "optimizer/parameter_groups.h"
 #include "plugins/device_choice.h"
+#include "train/gradient_transport.h"
+#include "train/optimizer_memory.h"
 #include "train/resident_memory.h"
 #include "train/saving.h"
 #include "train/session.h"
@@ -51,8 +54,12 @@ class FirstSamples {
 
 class Check {
  public:
-  Check(const ResolvedJob& job, int processes, Problems& problems)
-      : job_(job), config_(job_.config), processes_(processes), problems_(problems) {}
+  Check(const ResolvedJob& job, int processes, std::string device_reason, Problems& problems)
+      : job_(job),
+        config_(job_.config),
+        processes_(processes),
+        device_reason_(std::move(device_reason)),
+        problems_(problems) {}
 
   void run() {
     attempt([&] {
@@ -101,22 +108,36 @@ class Check {
     return options;
   }
 
-  // Also the device's, which is not opened here.
   void find_plugins() {
     const PluginSet plugins(config_.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD});
+    if (sound({"device.name"})) choose_device_of(plugins);
     for (const auto& [option, kind, id] :
-         {std::tuple("device.name", PluginKind::kDevice, config_.device.name),
-          std::tuple("model.family", PluginKind::kModel, config_.model.family),
+         {std::tuple("model.family", PluginKind::kModel, config_.model.family),
           std::tuple("balance.policy", PluginKind::kBalancer, config_.balance.policy)}) {
       if (job_.broken.contains(option) || id.empty()) continue;
-      const bool device = kind == PluginKind::kDevice;
-      if (device && id == kAnyDevice) continue;  // which one is for the machine that trains to say
       try {
         plugins.find(kind, id);
       } catch (const Error& error) {
-        problems_.add(device ? Exit::kUnavailable : error.exit(), with_origin(job_, option, error.what()));
+        problems_.add(error.exit(), with_origin(job_, option, error.what()));
         job_.broken.emplace(option);
       }
+    }
+  }
+
+  // As a run from here would; it is not opened in this process.
+  void choose_device_of(const PluginSet& plugins) {
+    try {
+      const DeviceChoice choice =
+          choose_device(plugins, config_.device.name, processes_, device_named_by(job_.origins.at("device.name")));
+      if (device_reason_.empty()) device_reason_ = choice.reason;
+      job_.config.device.name = choice.id;
+      fmt::print("device        {}: {}\n", choice.id, device_reason_);
+      if (!choice.host) return;
+      if (sound({"reduction.transport"})) attempt([&] { require_card_to_sum_on(config_, choice.id); });
+      if (sound({"optimizer.memory"})) attempt([&] { require_memory_beside_the_hosts(config_, choice.id); });
+    } catch (const Error& error) {
+      problems_.add(error.exit(), with_origin(job_, "device.name", error.what()));
+      job_.broken.emplace("device.name");
     }
   }
 
@@ -204,8 +225,6 @@ class Check {
       seen_ = survey(*dataset_, calls, config_.data, kSurveySamples);
       fmt::print("  looked at   {}: {} to {} tokens, {:.0f} on average\n", counted(seen_.looked_at, "sample"),
                  seen_.shortest, seen_.longest, seen_.mean_rows());
-      if (seen_.bad > 0)
-        fmt::print("  warning: {} bad, which training passes over; the first: {}\n", seen_.bad, seen_.first_bad);
       if (seen_.too_long > 0)
         fmt::print("  warning: {} longer than data.max_tokens = {}, which training passes over\n", seen_.too_long,
                    config_.data.max_tokens);
@@ -213,8 +232,24 @@ class Check {
         fmt::print("  {} longer than data.max_tokens = {}, cut to it\n", seen_.cut, config_.data.max_tokens);
       require_trainable(seen_, config_.data);
       const StepSize step = step_size(seen_, *dataset_, calls, config_.data, processes_);
+      tell_of_bad_samples(step);
       const std::string warning = step_size_warning(step, config_.data, processes_, host_memory_bytes());
       if (!warning.empty()) fmt::print("  warning: {}\n", warning);
+    });
+  }
+
+  void tell_of_bad_samples(const StepSize& step) {
+    if (seen_.bad == 0) return;
+    const double passes =
+        config_.job.steps > 0 ? static_cast<double>(config_.job.steps) * step.passes : config_.job.epochs;
+    attempt([&] {
+      std::string warning;
+      if (sound({"job.steps", "job.epochs"}) && passes > 0)
+        warning = foreseen_bad(seen_, config_.data, dataset_->size(),
+                               std::ceil(passes * static_cast<double>(dataset_->size())));
+      if (warning.empty())
+        warning = fmt::format("{} bad, which training passes over; the first: {}", seen_.bad, seen_.first_bad);
+      fmt::print("  warning: {}\n", warning);
     });
   }
 
@@ -308,6 +343,7 @@ class Check {
   ResolvedJob job_;
   const JobConfig& config_;
   const int processes_;
+  std::string device_reason_;  // empty: nobody has chosen yet
   Problems& problems_;
   Problems opening_;
   std::optional<Session> session_;
@@ -320,9 +356,10 @@ class Check {
 
 }  // namespace
 
-int run_check(const ResolvedJob& job, int processes, Problems& problems) {
-  Check(job, processes, problems).run();
-  problems.refuse_if_any();
+int run_check(const ResolvedJob& job, int processes, const std::string& device_reason, Problems& problems) {
+  Check(job, processes, device_reason, problems).run();
+  std::fflush(stdout);  // the mistakes end what is read
+  problems.refuse_job_if_any();
   fmt::print("job file is valid\n");
   return static_cast<int>(Exit::kDone);
 }

@@ -202,31 +202,18 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   });
 }
 
-// How the run record tells who named the device.
-std::string named_by(const std::string& origin) {
-  if (origin == "default") return "the default, as neither device.name nor LF_DEVICE is given";
-  if (origin == "LF_DEVICE" || origin.starts_with("--")) return "named by " + origin;
-  return "named by the job";
-}
-
-// Strictly where the job is to run on it; a check may be made where the device is not. The core is told of "auto"'s
-// choice as of any other setting.
-void choose_device_of(Job& job, const PluginSet& plugins, bool training, int workers, Problems& problems,
-                      Request& request) {
+// The core is told of "auto"'s choice as of any other setting.
+void choose_device_of(Job& job, const PluginSet& plugins, int workers, Problems& problems, Request& request) {
   std::string& name = job.resolved.config.device.name;
   if (job.resolved.broken.contains("device.name") || name.empty()) return;
   try {
-    if (training || name == kAnyDevice) {
-      const DeviceChoice choice =
-          choose_device(plugins, name, training ? workers : 1, named_by(job.resolved.origins.at("device.name")));
-      request.device_reason = choice.reason;
-      if (name == choice.id) return;
-      name = choice.id;
-      request.sets.push_back("device.name=" + toml_text(name));
-      request.set_origins.push_back("auto");
-    } else {
-      plugins.find(PluginKind::kDevice, name);
-    }
+    const DeviceChoice choice =
+        choose_device(plugins, name, workers, device_named_by(job.resolved.origins.at("device.name")));
+    request.device_reason = choice.reason;
+    if (name == choice.id) return;
+    name = choice.id;
+    request.sets.push_back("device.name=" + toml_text(name));
+    request.set_origins.push_back("auto");
   } catch (const Error& error) {
     problems.add(error.exit(), with_origin(job.resolved, "device.name", error.what()));
   }
@@ -257,7 +244,7 @@ int run_job(const CommandLine& line, const Environment& environment) {
     std::vector<fs::path> loaded_together = {core_path(executable_path())};
     if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); })) {
       const int workers = place ? place->local_world_size : job.resolved.config.launch.processes;
-      choose_device_of(job, *plugins, training, workers, problems, request);
+      choose_device_of(job, *plugins, workers, problems, request);
       for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
         loaded_together.push_back(plugins->find(kind, id).path);
       });
@@ -266,11 +253,12 @@ int run_job(const CommandLine& line, const Environment& environment) {
     }
     if (const auto conflict = vendor_conflict(loaded_together, library_path(environment)))
       problems.add(Exit::kConfig, *conflict);
-    problems.refuse_if_any();
+    if (training) problems.refuse_if_any();
+    problems.refuse_job_if_any();
     if (place) return train_as_one_worker(job, line, *place, request, environment);
     if (training) return train_from_here(job, request, *plugins, environment);
   }
-  if (!job.resolved.whole) problems.refuse_if_any();  // all else is the core's to tell, with what it finds besides
+  if (!job.resolved.whole) problems.refuse_job_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
   request.request.threads = set_threads(job.resolved.config, processes, environment);
   request.request.world_size = request.request.local_world_size = processes;
@@ -285,7 +273,7 @@ int run_tool(const std::string& command, const CommandLine& line, const Environm
   request.arguments = line.words;
   if (const auto device = environment.find("LF_DEVICE"); command == "parity" && device != environment.end()) {
     const DeviceChoice choice =
-        choose_device(PluginSet(dirs, plugin_host(line)), device->second, 1, named_by("LF_DEVICE"));
+        choose_device(PluginSet(dirs, plugin_host(line)), device->second, 1, device_named_by("LF_DEVICE"));
     request.arguments.insert(request.arguments.end(), {"--device", choice.id});
     remark(fmt::format("device {}: {}", choice.id, choice.reason));
   }

@@ -87,9 +87,12 @@ PackedStep pack_step(SampleStream& stream, const PackRules& rules, DataPosition 
   return step;
 }
 
+double most_allowed_bad(double seen, double max_bad) {
+  return max_bad > 0 ? std::max(static_cast<double>(kAlwaysAllowedBad), max_bad * seen) : 0;
+}
+
 bool too_many_bad(uint64_t bad, uint64_t seen, double max_bad) {
-  const bool few = max_bad > 0 && bad <= kAlwaysAllowedBad;
-  return !few && static_cast<double>(bad) > max_bad * static_cast<double>(seen);
+  return static_cast<double>(bad) > most_allowed_bad(static_cast<double>(seen), max_bad);
 }
 
 Error too_many_bad_error(uint64_t bad, uint64_t seen, double max_bad, const std::string& latest_reason) {

@@ -38,6 +38,7 @@ PackedStep pack_step(SampleStream& stream, const PackRules& rules, DataPosition 
 // The rule of data.max_bad: the share of bad samples among those seen may not exceed it, but ten may always be bad,
 // unless it is 0: so that a small data set, or the start of a large one, is not stopped by a single file. Judged for a
 // whole run at the end of each step, and for a step alone while it is packed.
+double most_allowed_bad(double seen, double max_bad);
 bool too_many_bad(uint64_t bad, uint64_t seen, double max_bad);
 Error too_many_bad_error(uint64_t bad, uint64_t seen, double max_bad, const std::string& latest_reason);
 

@@ -1,6 +1,7 @@
 #include "load/survey.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,20 @@ uint64_t column_bytes(const std::vector<lf_named_tensor>& columns) {
   for (const lf_named_tensor& column : columns)
     bytes += static_cast<uint64_t>(sdk::element_count(column.tensor) * sdk::item_bytes(column.tensor.dtype));
   return bytes;
+}
+
+// Of `looked_at` samples of which each is bad with probability `share`, at least `bad` are: the binomial's upper tail.
+double chance_of_so_many(uint64_t bad, uint64_t looked_at, double share) {
+  if (share <= 0) return bad == 0 ? 1 : 0;
+  if (share >= 1) return 1;
+  const auto n = static_cast<double>(looked_at);
+  double chance = 0;
+  for (uint64_t i = bad; i <= looked_at; ++i) {
+    const auto k = static_cast<double>(i);
+    chance += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) + k * std::log(share) +
+                       (n - k) * std::log1p(-share));
+  }
+  return chance;
 }
 
 }  // namespace
@@ -105,6 +120,30 @@ void require_trainable(const Survey& survey, const DataSection& options) {
          "data.max_tokens: cut to {}, none of {} looked at keeps a token to learn from; raise it (the shortest has {}, "
          "the longest {})",
          counted(options.max_tokens, "token"), seen, counted(survey.shortest, "token"), survey.longest);
+}
+
+std::string foreseen_bad(const Survey& survey, const DataSection& options, uint64_t size, double samples) {
+  constexpr double kByChance = 1e-3;
+  const double share = static_cast<double>(survey.bad) / static_cast<double>(std::max<uint64_t>(1, survey.looked_at));
+  if (survey.bad == 0 || size == 0) return "";
+  const double allowed = most_allowed_bad(samples, options.max_bad);
+  const double met_for_sure = std::floor(samples / static_cast<double>(size)) * static_cast<double>(survey.bad);
+  // Where all were looked at, nothing is left to chance.
+  const bool by_chance = survey.looked_at < size && samples > 0 &&
+                         chance_of_so_many(survey.bad, survey.looked_at, allowed / samples) < kByChance;
+  if (met_for_sure > allowed || by_chance)
+    fail(
+        Exit::kBadData,
+        "data.path: expected at most {:.0f} bad of the {:.0f} samples that the run meets, as data.max_bad = {} allows, "
+        "got {} bad of {} looked at ({:.3g}%): the run would end by them; the first: {}; mend them or raise "
+        "data.max_bad",
+        std::floor(allowed), samples, options.max_bad, survey.bad, survey.looked_at, 100 * share, survey.first_bad);
+  if (share <= options.max_bad) return "";
+  return fmt::format(
+      "{} bad, {:.3g}% of those looked at, where data.max_bad is {}: the run passes over at most {:.0f} of the {:.0f} "
+      "samples that it meets, and ends with code {} at more; the first: {}",
+      survey.bad, 100 * share, options.max_bad, std::floor(allowed), samples, static_cast<int>(Exit::kBadData),
+      survey.first_bad);
 }
 
 StepSize step_size(const Survey& survey, const Dataset& dataset, const ModelCalls& model, const DataSection& options,

@@ -38,6 +38,10 @@ struct StepSize {
 // Collates one usable sample to see how large it is.
 StepSize step_size(const Survey& survey, const Dataset& dataset, const ModelCalls& model, const DataSection& options,
                    int ranks);
+// What data.max_bad will do to a run that meets `samples` of `size`, each pass counting anew. Throws kBadData where the
+// run will end by it: by what was seen alone, or because so many bad ones among those looked at come by chance less
+// than once in a thousand jobs that may go on. Else empty, or a warning where the share seen is above data.max_bad.
+std::string foreseen_bad(const Survey& survey, const DataSection& options, uint64_t size, double samples);
 // Empty unless a step takes more than one pass over the data, or `host_bytes` cannot hold the steps of `local_ranks`.
 std::string step_size_warning(const StepSize& step, const DataSection& options, int local_ranks, uint64_t host_bytes);
 

@@ -68,7 +68,8 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
   require_one_each(wanted, survey, workers);
-  return {std::string(wanted), fmt::format("{}; {} found", named_by, devices(survey.count))};
+  return {std::string(wanted), fmt::format("{}; {} found", named_by, devices(survey.count)),
+          survey.shared || wanted == kHostDevice};
 }
 
 DeviceChoice choose_any(const PluginSet& plugins, int workers) {
@@ -96,15 +97,23 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers) {
   if (there.size() > 1)
     fail(Exit::kUnavailable, "device auto: expected one kind of device, got {}; name one", fmt::join(there, ", "));
   if (there.size() == 1) require_one_each(id, chosen, workers);
-  if (there.size() == 1) return {id, fmt::format("chosen by auto: {}{}", there[0], without)};
+  if (there.size() == 1) return {id, fmt::format("chosen by auto: {}{}", there[0], without), chosen.shared};
   if (!host)
     fail(Exit::kUnavailable, "device auto: found no device, searched {}{}{}", searched(plugins), without,
          refusals(plugins, kAnyDevice));
-  return {std::string(kHostDevice), fmt::format("chosen by auto: no other device plugin finds a device{}{}", without,
-                                                refusals(plugins, kAnyDevice))};
+  return {
+      std::string(kHostDevice),
+      fmt::format("chosen by auto: no other device plugin finds a device{}{}", without, refusals(plugins, kAnyDevice)),
+      true};
 }
 
 }  // namespace
+
+std::string device_named_by(std::string_view origin) {
+  if (origin == "default") return "the default, as neither device.name nor LF_DEVICE is given";
+  if (origin == "LF_DEVICE" || origin.starts_with("--")) return fmt::format("named by {}", origin);
+  return "named by the job";
+}
 
 DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by) {
   return wanted == kAnyDevice ? choose_any(plugins, workers) : choose_named(plugins, wanted, workers, named_by);

@@ -25,9 +25,13 @@ DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds
 struct DeviceChoice {
   std::string id;
   std::string reason;  // one line for the run record: who asked, and what was found
+  bool host = false;   // it is the host itself, not a card
 };
 
 constexpr std::string_view kAnyDevice = "auto";
+
+// How a reason tells who named the device. `origin`: of the option, as in ResolvedJob (config/config.h).
+std::string device_named_by(std::string_view origin);
 
 // `wanted`: a plugin's id, or kAnyDevice: the one kind of device other than "cpu" that is there, or "cpu" where there
 // is none. `workers` on this machine each need a device of their own, if it is not the host. `named_by`: how the reason

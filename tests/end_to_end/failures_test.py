@@ -483,6 +483,46 @@ class Failures(unittest.TestCase):
         codes, texts = self.by_hand(job, [], ["--set", "data.workers=1", "--set", "launch.threads=2"])
         self.assertEqual(codes, [0, 0], texts)
 
+    def test_check_refuses_bad_samples_that_would_end_the_run_and_warns_of_fewer(self):
+        job = self.job(samples=200, data={"max_bad": 0.001}, job={"steps": 400})
+        pictures = self.folder / "job/data/images"
+        for sample in range(1, 200, 3):
+            (pictures / f"{sample}_0.png").unlink()
+        refused = lfrun("check", job)
+        self.refuses(refused, 65, "job.toml:", "data.path: ", "looked at", "data.max_bad")
+        self.assertNotIn("job file is valid", refused.stdout)
+        few = write_job(self.folder / "few", samples=40, data={"max_bad": 0.001})
+        (self.folder / "few/data/images/4_0.png").unlink()
+        result = lfrun("check", few, "--set", "job.steps=0", "--set", "job.epochs=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("warning: 1 bad, 2.5% of those looked at, where data.max_bad is 0.001: the run passes over at most 10 "
+                      "of the 40 samples that it meets, and ends with code 65 at more", result.stdout)
+        self.assertEqual(lfrun(few, "--set", "job.steps=0", "--set", "job.epochs=1").returncode, 0)
+
+    def test_check_chooses_the_device_as_the_run_would_names_it_and_refuses_what_it_cannot_have(self):
+        job = self.job()
+        self.assertIn("device        cpu: named by --set; 1 device found",
+                      lfrun("check", job, "--set", "device.name=cpu").stdout)
+        hidden = {**os.environ, "LF_DEVICE": "cuda", "CUDA_VISIBLE_DEVICES": ""}
+        refused, trained = (lfrun(*command, env=hidden) for command in (["check", job], [job]))
+        for result in (refused, trained):
+            self.refuses(result, 69, "LF_DEVICE: device cuda: ", "finds no device")
+        self.assertNotIn("job file is valid", refused.stdout)
+        for option in ("reduction.transport", "optimizer.memory"):
+            self.refuses(lfrun("check", job, "--set", f"{option}=device"), 69, f"--set: {option}: expected the")
+
+    def test_a_failed_check_ends_with_how_many_mistakes_there_are_after_its_report(self):
+        job = self.job(optimizer={"beta1": 2})
+        for sets, told in (((), "not valid: 1 mistake"), (("--set", "model.freeze=visoin.*"), "not valid: 2 mistakes"),
+                           (("--set", "data.packing=no"), "not valid: 2 mistakes")):
+            result = subprocess.run(lfrun.command("check", job, *sets), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True, timeout=60)
+            self.assertEqual(result.returncode, 78, result.stdout)
+            self.assertEqual(result.stdout.splitlines()[-1], told)
+            self.assertLess(result.stdout.index("resumes from  "), result.stdout.index("optimizer.beta1"))
+        job.write_text("[job\n")
+        self.assertEqual(lfrun("check", job).stderr.splitlines()[-1], "not valid: 1 mistake")
+
     def test_check_accepts_the_job_and_tells_memory_by_part(self):
         result = lfrun("check", self.job())
         self.assertEqual(result.returncode, 0, result.stderr)

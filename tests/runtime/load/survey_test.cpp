@@ -77,6 +77,38 @@ TEST(Survey, bad_samples_are_refused_by_the_rule_that_would_end_the_run) {
   EXPECT_EQ(refusal(look(some, 64), some.config.data), "");
 }
 
+TEST(Survey, a_share_of_bad_samples_that_will_end_the_run_is_refused_and_one_that_may_is_warned_of) {
+  DataSection options;
+  options.max_bad = 0.001;
+  Survey seen;
+  seen.looked_at = 64;
+  seen.bad = 8;
+  seen.first_bad = "train.jsonl:7: no picture";
+  const auto told = [&](uint64_t size, double samples) -> std::string {
+    try {
+      return foreseen_bad(seen, options, size, samples);
+    } catch (const Error& error) {
+      return fmt::format("{} {}", static_cast<int>(error.exit()), error.what());
+    }
+  };
+  // Some 125 of 1000 will be bad, and 10 may be: 8 or more of 64 come by chance once in a million if it were only 10.
+  EXPECT_THAT(told(1000, 1000),
+              HasSubstr("65 data.path: expected at most 10 bad of the 1000 samples that the run meets"));
+  EXPECT_THAT(told(1000, 1000), HasSubstr("got 8 bad of 64 looked at (12.5%)"));
+  // All were looked at: one pass meets 8 of the 10 that may be, two passes meet 16.
+  EXPECT_THAT(told(64, 64), HasSubstr("passes over at most 10 of the 64 samples that it meets, and ends with code 65"));
+  EXPECT_THAT(told(64, 128), HasSubstr("65 data.path: "));
+  // A short run on large data meets too few to tell.
+  EXPECT_THAT(told(1000, 20), testing::StartsWith("8 bad, 12.5% of those looked at, where data.max_bad is 0.001"));
+  options.max_bad = 0.2;
+  EXPECT_EQ(told(1000, 1000), "");
+  options.max_bad = 0.001;
+  seen.bad = 1;  // of 64, where one of 100 may be: half of all such jobs
+  EXPECT_THAT(told(1000, 1000), testing::StartsWith("1 bad, 1.56% of those looked at"));
+  seen.bad = 0;
+  EXPECT_EQ(told(1000, 1000), "");
+}
+
 TEST(Survey, a_step_larger_than_the_data_is_warned_of_with_its_passes_and_memory) {
   LoadJob job(texts(50, "rows=10 weight=5"));
   const ModelCalls calls(&FakeModel::table(), job.model.handle());

@@ -234,8 +234,10 @@ void read_merges(const Node& model, const Vocabulary& vocabulary, bool over_lett
   size_t rank = 0;
   const auto place = [&] { return fmt::format("{}[{}]", model.at("merges"), rank); };
   std::vector<std::pair<std::string_view, std::string_view>> merges;
-  std::string text;          // left, right, left, ... one after another: a merge's result is there too
-  std::vector<size_t> ends;  // of each part in it
+  std::string text;             // left, right, left, ... one after another: a merge's result is there too
+  std::vector<size_t> ends;     // of each part in it
+  merges.reserve(list.size());  // which saturates at 2^24
+  ends.reserve(2 * list.size());
   for (const dom::element entry : list) {
     merges.push_back(read_merge(entry, place));
     for (const std::string_view part : {merges.back().first, merges.back().second}) {

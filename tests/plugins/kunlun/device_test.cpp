@@ -13,6 +13,7 @@ namespace lf::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -477,7 +478,9 @@ TEST(KunlunFaults, an_error_on_a_stream_is_told_to_whoever_waits_for_it) {
     plugin.ok(plugin.device().stream_synchronize(stream, &plugin.err));
     plugin.upload(device, pattern(100), stream);
     EXPECT_EQ(plugin.device().stream_synchronize(stream, &plugin.err), LF_E_DEVICE_LOST);
-    EXPECT_THAT(plugin.message(), HasSubstr("exception in a kernel"));
+    // Where the work fails before the wait begins, the vendor's runtime says no more than that.
+    EXPECT_THAT(plugin.message(),
+                AnyOf(HasSubstr("exception in a kernel"), HasSubstr("abnormal state after an earlier error")));
   });
 }
 

@@ -13,7 +13,6 @@ namespace lf::testing {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -471,16 +470,15 @@ TEST(KunlunFaults, a_lost_device_stays_lost_and_every_error_names_the_first_caus
 }
 
 TEST(KunlunFaults, an_error_on_a_stream_is_told_to_whoever_waits_for_it) {
-  on_simulator({{"LF_SIM_XPU_FAIL", "work@2=-714"}}, [](Opened& plugin) {
+  // Late enough to be waited for: once the card is beyond use, its runtime says no more than that.
+  on_simulator({{"LF_SIM_XPU_FAIL", "work@2=delay:500,-714"}}, [](Opened& plugin) {
     const lf_device device = plugin.open();
     const lf_stream stream = plugin.stream(device);
     plugin.upload(device, pattern(100), stream);
     plugin.ok(plugin.device().stream_synchronize(stream, &plugin.err));
     plugin.upload(device, pattern(100), stream);
     EXPECT_EQ(plugin.device().stream_synchronize(stream, &plugin.err), LF_E_DEVICE_LOST);
-    // Where the work fails before the wait begins, the vendor's runtime says no more than that.
-    EXPECT_THAT(plugin.message(),
-                AnyOf(HasSubstr("exception in a kernel"), HasSubstr("abnormal state after an earlier error")));
+    EXPECT_THAT(plugin.message(), HasSubstr("exception in a kernel"));
   });
 }
 

@@ -56,7 +56,8 @@ int FaultScript::at(const std::string& function) {
   if (verb == "exit") _exit(static_cast<int>(argument));
   if (verb == "delay") {
     sleep_ms(argument);
-    return 0;
+    const size_t comma = action.find(',');
+    return comma == action.npos ? 0 : std::atoi(action.c_str() + comma + 1);
   }
   if (verb == "hang") {
     while (colon == action.npos) sleep_ms(1000);

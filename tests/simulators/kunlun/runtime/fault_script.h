@@ -1,6 +1,7 @@
 // LF_SIM_XPU_FAIL: faults at chosen calls, as "function@when=action;...".
 //   when    N (the N-th call of the process, from 1) | N+ (from the N-th on) | * (every one)
-//   action  a code to return, "-705" | hang (for ever) | hang:MS (then -715) | delay:MS (then as usual) | exit:CODE
+//   action  a code to return, "-705" | hang (for ever) | hang:MS (then -715) | delay:MS (then as usual) |
+//           delay:MS,CODE | exit:CODE
 // "work" is no function but each piece of work that a stream runs: its code is the stream's asynchronous error.
 #pragma once
 

@@ -1,25 +1,18 @@
 """The moving average of the weights: against one computed here, over ranks, resumed, with adapters, exported as told."""
 import pathlib
 import shutil
-import struct
 import sys
 import tempfile
 import unittest
 
 from internvl_layouts import read
-from tiny_job import Lfrun, metrics, write_job
+from tiny_job import Lfrun, floats, metrics, write_job
 
 lfrun = Lfrun(sys.argv.pop(1))
 
 EVERY_STEP = ["checkpoint.every_steps=1", "checkpoint.keep=20"]
 STILL = ["job.steps=1", "optimizer.learning_rate=0"]
 LORA = ["lora.rank=4", "lora.alpha=8", 'lora.targets=["*.q_proj", "*.down_proj"]']
-
-
-def floats(tensor):
-    dtype, _, data = tensor
-    assert dtype == "F32", dtype
-    return struct.unpack(f"<{len(data) // 4}f", data)
 
 
 class Average(unittest.TestCase):

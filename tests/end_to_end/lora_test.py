@@ -3,13 +3,12 @@ import json
 import math
 import pathlib
 import shutil
-import struct
 import sys
 import tempfile
 import unittest
 
 from internvl_layouts import read
-from tiny_job import Lfrun, metrics, write_job
+from tiny_job import Lfrun, floats, metrics, write_job
 
 build = pathlib.Path(sys.argv.pop(1))
 lfrun = Lfrun(build)
@@ -42,12 +41,6 @@ def toml(value):
 
 def lora(**options):
     return [f"lora.{key}={toml(value)}" for key, value in options.items()]
-
-
-def floats(tensor):
-    dtype, _, data = tensor
-    assert dtype == "F32", dtype
-    return struct.unpack(f"<{len(data) // 4}f", data)
 
 
 class Case(unittest.TestCase):

@@ -168,3 +168,10 @@ class Lfrun:
 
 def metrics(run):
     return [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
+
+
+def floats(tensor):
+    """The values of (dtype, shape, bytes)."""
+    dtype, _, data = tensor
+    assert dtype == "F32", dtype
+    return struct.unpack(f"<{len(data) // 4}f", data)

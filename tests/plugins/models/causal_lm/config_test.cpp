@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 
 namespace lf::causal_lm {
 namespace {
@@ -14,13 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 std::string refusal(const json& config) {
-  try {
-    parse_config(config.dump());
-  } catch (const sdk::Failure& failure) {
-    EXPECT_EQ(failure.code(), LF_E_INVALID);
-    return failure.what();
-  }
-  return "accepted";
+  return config_refusal([](const std::string& text) { parse_config(text); }, config);
 }
 
 TEST(CausalLmConfig, says_what_is_particular_to_each_type) {

@@ -9,6 +9,7 @@
 
 #include "deepseek/family.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 
 namespace lf::deepseek {
 namespace {
@@ -21,13 +22,7 @@ json published() {
 }
 
 std::string refusal(const json& config) {
-  try {
-    parse_config(config.dump());
-  } catch (const sdk::Failure& failure) {
-    EXPECT_EQ(failure.code(), LF_E_INVALID);
-    return failure.what();
-  }
-  return "accepted";
+  return config_refusal([](const std::string& text) { parse_config(text); }, config);
 }
 
 TEST(DeepseekConfig, the_published_sizes_give_671_billion_parameters_and_the_module_beside_them) {

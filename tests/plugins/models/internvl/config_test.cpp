@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 #include "plugins/models/qwen_vl/safetensors_file.h"
 
 namespace lf::internvl {
@@ -21,13 +22,7 @@ json fixture(const std::string& family, const char* config) {
 
 std::string refusal(json config, const std::function<void(json&)>& change) {
   change(config);
-  try {
-    parse_config(config.dump());
-  } catch (const sdk::Failure& failure) {
-    EXPECT_EQ(failure.code(), LF_E_INVALID);
-    return failure.what();
-  }
-  return "accepted";
+  return config_refusal([](const std::string& text) { parse_config(text); }, config);
 }
 
 TEST(InternVlConfig, both_layouts_of_every_fixture_say_the_same_and_no_key_is_unknown) {

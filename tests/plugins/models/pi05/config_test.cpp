@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 #include "plugins/models/pi05/policy_case.h"
 
 namespace lf::pi05 {
@@ -42,13 +43,7 @@ const char* const kLerobot = R"({
 json fixture() { return json::parse(test::read_file(test::reference("pi05-odd") + "/config.json")); }
 
 std::string refusal(const json& config) {
-  try {
-    parse_config(config.dump());
-  } catch (const sdk::Failure& failure) {
-    EXPECT_EQ(failure.code(), LF_E_INVALID);
-    return failure.what();
-  }
-  return "taken";
+  return config_refusal([](const std::string& text) { parse_config(text); }, config);
 }
 
 TEST(Config, of_lerobot_has_the_published_sizes) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 #include "plugins/models/qwen_vl/safetensors_file.h"
 
 namespace lf::test {
@@ -24,13 +25,7 @@ json fixture(const std::string& directory, const std::string& file) {
 }
 
 std::string refusal(const json& config) {
-  try {
-    parse_config(config.dump());
-  } catch (const sdk::Failure& failure) {
-    EXPECT_EQ(failure.code(), LF_E_INVALID);
-    return failure.what();
-  }
-  return "accepted";
+  return config_refusal([](const std::string& text) { parse_config(text); }, config);
 }
 
 // As published with Qwen2.5-VL-7B-Instruct (flat text fields).

@@ -151,7 +151,10 @@ class GlooGroup final : public Group {
     const bool in_order = !is_dead_ && !membership_->cancelled() && std::uncaught_exceptions() == 0;
     if (in_order) membership_->say_goodbye(short_name_);
     if (!in_order) sockets_.shut_down();
-    gloo_.reset();  // ends its threads; what is still in flight to peers is sent
+    if (is_stuck_)
+      gloo_.release();  // joining its threads would take this rank's error along; they go with the process
+    else
+      gloo_.reset();  // ends its threads; what is still in flight to peers is sent
     sockets_.shut_down();
   }
 
@@ -246,7 +249,7 @@ class GlooGroup final : public Group {
 
   void wait(c10d::Work& work, Signal& signal, const char* what) {
     if (is_dead_) {
-      signal.wait_for(kSettle);
+      settle(signal);
       fail(Exit::kUnavailable, "group {}: {}: {}", name_, what, death_);
     }
     const auto deadline = Clock::now() + membership_->config().timeout;
@@ -297,12 +300,18 @@ class GlooGroup final : public Group {
   [[noreturn]] void end(const std::string& seen, const char* what, Signal* signal) {
     is_dead_ = true;
     sockets_.shut_down();
-    if (signal != nullptr) signal->wait_for(kSettle);  // then Gloo's threads have let go of the buffers
+    if (signal != nullptr) settle(*signal);
     death_ = seen;
     const std::optional<std::string> word = membership_->first_word();
     if (word && word->rfind(seen, 0) != 0) death_ += "; first of all, " + *word;
     fail(Exit::kUnavailable, "group {}: {} failed on rank {}: {}{}", name_, what, rank(), death_,
          aborted_.load() ? "" : "; see the logs of the ranks named");
+  }
+
+  // Until Gloo's threads have let go of the buffers, which now and then one does not: a send that begins while its
+  // socket is being closed waits for as long as a group may.
+  void settle(Signal& signal) {
+    if (!is_stuck_) is_stuck_ = !signal.wait_for(kSettle);
   }
 
   const std::string short_name_, name_;
@@ -312,6 +321,7 @@ class GlooGroup final : public Group {
   std::set<int> left_;
   std::atomic<bool> aborted_{false};
   bool is_dead_ = false;
+  bool is_stuck_ = false;  // an operation did not end when its sockets were closed
   std::string death_;
 };
 

@@ -24,8 +24,9 @@ struct WorkerPlan {
   };
   std::function<void(const Failure&)> on_failure;
   // After a worker died: how long the others may take to end by themselves, so that the one that died first is told
-  // from those that it took along.
-  std::chrono::milliseconds settle{1000};
+  // from those that it took along. Longer than an error needs on its way out of collectives whose peers are gone: a
+  // group gives each 2 s (comm/gloo_group.cpp), and a rank that is killed before takes the cause with it.
+  std::chrono::milliseconds settle{5000};
 };
 
 // Runs `worker(rank, store)` in plan.processes forked children, rank 0 on this process's terminal and the others'

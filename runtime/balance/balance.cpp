@@ -22,7 +22,7 @@ uint64_t hash_of(const BalanceInput& input, const std::vector<lf_assignment>& as
 }
 
 BalancePlan finish(const std::string& policy_id, const BalanceInput& input, std::vector<lf_assignment> assignments) {
-  validate_plan(policy_id, input, assignments);
+  const SlotOrder order = validate_plan(policy_id, input, assignments);
   BalancePlan plan;
   plan.assignments = std::move(assignments);
   const Certificate certificate = certify(input, plan.assignments);
@@ -32,15 +32,11 @@ BalancePlan finish(const std::string& policy_id, const BalanceInput& input, std:
   plan.remedy = certificate.remedy;
   plan.hash = hash_of(input, plan.assignments);
 
-  const lf_assignment* of_samples = plan.assignments.data() + (plan.assignments.size() - input.n_samples);
-  std::vector<uint32_t> count(static_cast<size_t>(input.replicas) * input.micro_batches, 0);
-  for (uint64_t i = 0; i < input.n_samples; ++i)
-    ++count[static_cast<size_t>(of_samples[i].replica) * input.micro_batches + of_samples[i].micro_batch];
   plan.samples.assign(input.replicas, std::vector<std::vector<uint32_t>>(input.micro_batches));
-  for (size_t slot = 0; slot < count.size(); ++slot)
-    plan.samples[slot / input.micro_batches][slot % input.micro_batches].resize(count[slot]);
-  for (uint64_t i = 0; i < input.n_samples; ++i)
-    plan.samples[of_samples[i].replica][of_samples[i].micro_batch][of_samples[i].order] = static_cast<uint32_t>(i);
+  for (size_t slot = 0; slot + 1 < order.first.size(); ++slot)
+    plan.samples[slot / input.micro_batches][slot % input.micro_batches].assign(
+        order.samples.begin() + static_cast<ptrdiff_t>(order.first[slot]),
+        order.samples.begin() + static_cast<ptrdiff_t>(order.first[slot + 1]));
   return plan;
 }
 

@@ -1,6 +1,7 @@
 #include "balance/certificate.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -25,7 +26,7 @@ double slowest_replica(const BalanceInput& input, const std::vector<double>& slo
 
 // What moves as one: a sample with its tied atoms.
 struct Movers {
-  std::vector<double> seconds;
+  std::span<const double> seconds;
   const std::vector<int64_t>* rows = nullptr;  // of the last part
   int64_t row_limit = 0;
 };
@@ -33,9 +34,23 @@ struct Movers {
 // One machine group of a bound: the work of one barrier-free stretch.
 struct Work {
   double total = 0, heaviest = 0;
-  void add(double seconds) {
-    total += seconds;
-    heaviest = std::max(heaviest, seconds);
+  // In four lanes, since one sum has to wait for each of its additions.
+  void add(std::span<const double> seconds) {
+    constexpr size_t kLanes = 4;
+    double sum[kLanes] = {}, most[kLanes] = {};
+    size_t i = 0;
+    for (; i + kLanes <= seconds.size(); i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        sum[lane] += seconds[i + lane];
+        most[lane] = std::max(most[lane], seconds[i + lane]);
+      }
+    }
+    for (; i < seconds.size(); ++i) {
+      sum[0] += seconds[i];
+      most[0] = std::max(most[0], seconds[i]);
+    }
+    total += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    heaviest = std::max({heaviest, most[0], most[1], most[2], most[3]});
   }
 };
 
@@ -55,7 +70,7 @@ Cluster cluster_of(const BalanceInput& input) {
 }
 
 // Samples that must keep the heaviest company, since no micro-batch may be empty: the lightest ones there are.
-double company(const BalanceInput& input, const std::vector<double>& seconds) {
+double company(const BalanceInput& input, std::span<const double> seconds) {
   const auto needed = static_cast<size_t>(input.micro_batches - 1);
   if (needed == 0 || seconds.size() < static_cast<size_t>(input.replicas) * input.micro_batches) return 0;
   std::vector<double> lightest(needed);
@@ -64,28 +79,33 @@ double company(const BalanceInput& input, const std::vector<double>& seconds) {
 }
 
 // The least seconds that so many rows take: the cheapest first, cut at will. What a row costs is rounded down to one of
-// a thousand steps of its logarithm, so that this takes no sort and is never above the truth.
+// at most 1,024 steps, so that this takes no sort and is never above the truth. A step is the highest bits of the
+// number itself, as many as make so few steps: the order of those bits is the order of the numbers (IEEE 754).
 struct CheapestRows {
   explicit CheapestRows(const Movers& movers) : rows(kSteps, 0.0), density(kSteps, 0.0) {
     double least = std::numeric_limits<double>::infinity(), most = 0;
-    const auto cost = [&](size_t i) { return movers.seconds[i] / static_cast<double>((*movers.rows)[i]); };
-    for (size_t i = 0; i < movers.seconds.size(); ++i) {
-      if ((*movers.rows)[i] <= 0 || movers.seconds[i] <= 0) continue;
-      least = std::min(least, cost(i));
-      most = std::max(most, cost(i));
-    }
-    const double step = most > least ? std::log(most / least) / (kSteps - 1) : 1;
-    for (size_t i = 0; i < movers.seconds.size(); ++i) {
+    std::vector<double> cost(movers.seconds.size());
+    for (size_t i = 0; i < cost.size(); ++i) {
       if ((*movers.rows)[i] <= 0) continue;
-      const size_t at = movers.seconds[i] <= 0
-                            ? 0
-                            : std::min<size_t>(kSteps - 1, static_cast<size_t>(std::log(cost(i) / least) / step));
-      rows[at] += static_cast<double>((*movers.rows)[i]);
-      free_rows |= movers.seconds[i] <= 0;
+      cost[i] = movers.seconds[i] / static_cast<double>((*movers.rows)[i]);
+      if (cost[i] > 0) least = std::min(least, cost[i]);
+      most = std::max(most, cost[i]);
     }
-    for (size_t at = 0; at < kSteps; ++at) density[at] = least * std::exp(step * static_cast<double>(at)) * (1 - 1e-9);
+    if (most <= 0) least = most;
+    int shift = 0;
+    while ((bits(most) >> shift) - (bits(least) >> shift) >= kSteps) ++shift;
+    const uint64_t first = bits(least) >> shift;
+    for (size_t i = 0; i < cost.size(); ++i) {
+      if ((*movers.rows)[i] <= 0) continue;
+      const size_t at = cost[i] > 0 ? static_cast<size_t>((bits(cost[i]) >> shift) - first) : 0;
+      rows[at] += static_cast<double>((*movers.rows)[i]);
+      free_rows |= cost[i] <= 0;
+    }
+    for (size_t at = 0; at < kSteps; ++at)
+      if (rows[at] > 0) density[at] = std::bit_cast<double>((first + at) << shift) * (1 - 1e-9);
     if (free_rows) density[0] = 0;
   }
+  static uint64_t bits(double value) { return std::bit_cast<uint64_t>(value); }
   static constexpr size_t kSteps = 1024;
   std::vector<double> rows, density;
   bool free_rows = false;
@@ -246,35 +266,35 @@ Certificate certify(const BalanceInput& input, std::span<const lf_assignment> as
   const bool staged = input.objective == LF_OBJECTIVE_TWO_STAGE;
   const double fixed = input.fixed_seconds * input.micro_batches;
   Movers movers;
-  movers.seconds.assign(input.n_samples, 0.0);
   movers.rows = &input.parts.back().rows;
   movers.row_limit = input.parts.back().row_limit;
+  movers.seconds = input.parts.back().seconds;  // one atom a sample, and what is tied to it
+  std::vector<double> with_tied;
   std::vector<Work> stages;  // one for each barrier-free stretch
   Work all;
   bool untied = false;
-  double heaviest_mover = 0;
   for (const BalancePart& part : input.parts) {
     Work work;
-    if (part.tied || &part == &input.parts.back()) {
+    if (&part == &input.parts.back()) {
+      work.add(part.seconds);
+    } else if (part.tied) {
       std::vector<double> of_sample(input.n_samples, 0.0);
       for (size_t i = 0; i < part.sample.size(); ++i) of_sample[part.sample[i]] += part.seconds[i];
-      for (size_t i = 0; i < of_sample.size(); ++i) {
-        work.add(of_sample[i]);
-        movers.seconds[i] += of_sample[i];
-      }
+      work.add(of_sample);
+      if (with_tied.empty()) with_tied = input.parts.back().seconds;
+      for (size_t i = 0; i < of_sample.size(); ++i) with_tied[i] += of_sample[i];
+      movers.seconds = with_tied;
     } else {
       untied = true;
-      for (const double seconds : part.seconds) {
-        work.add(seconds);
-        all.add(seconds);
-      }
+      work.add(part.seconds);
+      all.add(part.seconds);
     }
     stages.push_back(work);
   }
-  for (const double seconds : movers.seconds) {
-    all.add(seconds);
-    heaviest_mover = std::max(heaviest_mover, seconds);
-  }
+  Work moving;
+  moving.add(movers.seconds);
+  all.total += moving.total;
+  all.heaviest = std::max(all.heaviest, moving.heaviest);
   if (!staged) stages.assign(1, all);
 
   double mean = input.replicas * fixed / cluster.speeds, heaviest = 0;
@@ -289,7 +309,7 @@ Certificate certify(const BalanceInput& input, std::span<const lf_assignment> as
   if (input.objective == LF_OBJECTIVE_LOCKSTEP)
     heaviest = (all.heaviest + fixed) / cluster.fastest;
   else if (!staged)
-    heaviest = std::max(heaviest, (heaviest_mover + company(input, movers.seconds) + fixed) / cluster.fastest);
+    heaviest = std::max(heaviest, (moving.heaviest + company(input, movers.seconds) + fixed) / cluster.fastest);
   certificate.heaviest = heaviest;
   certificate.lower_bound = std::max(mean, heaviest);
 

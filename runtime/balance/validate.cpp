@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -9,31 +11,38 @@
 namespace lf {
 namespace {
 
-void check_sizes(const BalanceInput& input, const BalancePart& part) {
+[[noreturn]] void refuse_atom(const BalanceInput& input, const BalancePart& part, size_t i) {
+  if (part.sample[i] >= input.n_samples || (i > 0 && part.sample[i] < part.sample[i - 1]))
+    fail(Exit::kBug, "balance: part {}: atom {} belongs to sample {} of {}; expected samples in order", part.name, i,
+         part.sample[i], input.n_samples);
+  if (!(part.seconds[i] >= 0) || !std::isfinite(part.seconds[i]))
+    fail(Exit::kBug, "balance: part {}: the cost of atom {} (sample {}) is {}; expected a finite number >= 0",
+         part.name, i, part.sample[i], part.seconds[i]);
+  if (part.rows[i] < 0 || part.bytes[i] < 0)
+    fail(Exit::kBug, "balance: part {}: atom {} (sample {}) has {} rows and {} bytes; expected none below 0", part.name,
+         i, part.sample[i], part.rows[i], part.bytes[i]);
+  fail(Exit::kBug, "balance: part {}: atom {} arrives at replica {}, micro-batch {}, of {} x {}", part.name, i,
+       part.arrival_replica[i], part.arrival_micro_batch[i], input.replicas, input.micro_batches);
+}
+
+// Comparisons only, and all of them of an atom at once: this runs over every atom of every step.
+void check_atoms(const BalanceInput& input, const BalancePart& part) {
   const size_t n = part.sample.size();
   if (part.seconds.size() != n || part.rows.size() != n || part.bytes.size() != n || part.arrival_replica.size() != n ||
       part.arrival_micro_batch.size() != n)
     fail(Exit::kBug, "balance: part {}: expected {} values in every column; this is a fault of lfrun, please report it",
          part.name, n);
+  const auto replicas = static_cast<uint32_t>(input.replicas),
+             micro_batches = static_cast<uint32_t>(input.micro_batches);
+  uint64_t before = 0;
   for (size_t i = 0; i < n; ++i) {
-    if (part.sample[i] >= input.n_samples || (i > 0 && part.sample[i] < part.sample[i - 1]))
-      fail(Exit::kBug, "balance: part {}: atom {} belongs to sample {} of {}; expected samples in order", part.name, i,
-           part.sample[i], input.n_samples);
-    if (part.arrival_replica[i] < 0 || part.arrival_replica[i] >= input.replicas || part.arrival_micro_batch[i] < 0 ||
-        part.arrival_micro_batch[i] >= input.micro_batches)
-      fail(Exit::kBug, "balance: part {}: atom {} arrives at replica {}, micro-batch {}, of {} x {}", part.name, i,
-           part.arrival_replica[i], part.arrival_micro_batch[i], input.replicas, input.micro_batches);
-  }
-}
-
-void check_numbers(const BalancePart& part) {
-  for (size_t i = 0; i < part.sample.size(); ++i) {
-    if (!(part.seconds[i] >= 0) || !std::isfinite(part.seconds[i]))
-      fail(Exit::kBug, "balance: part {}: the cost of atom {} (sample {}) is {}; expected a finite number >= 0",
-           part.name, i, part.sample[i], part.seconds[i]);
-    if (part.rows[i] < 0 || part.bytes[i] < 0)
-      fail(Exit::kBug, "balance: part {}: atom {} (sample {}) has {} rows and {} bytes; expected none below 0",
-           part.name, i, part.sample[i], part.rows[i], part.bytes[i]);
+    const double seconds = part.seconds[i];
+    const bool good = (part.sample[i] < input.n_samples) & (part.sample[i] >= before) & (seconds >= 0) &
+                      (seconds <= std::numeric_limits<double>::max()) & ((part.rows[i] | part.bytes[i]) >= 0) &
+                      (static_cast<uint32_t>(part.arrival_replica[i]) < replicas) &
+                      (static_cast<uint32_t>(part.arrival_micro_batch[i]) < micro_batches);
+    if (!good) refuse_atom(input, part, i);
+    before = part.sample[i];
   }
 }
 
@@ -53,7 +62,8 @@ void check_fits(const BalancePart& part, const std::vector<int64_t>& amount, int
 }
 
 struct Totals {
-  int64_t rows = 0, bytes = 0, atoms = 0;
+  int64_t rows = 0, bytes = 0;
+  size_t atoms = 0;
 };
 
 class PlanCheck {
@@ -85,6 +95,9 @@ class PlanCheck {
                            slot % input_.micro_batches, slot / input_.micro_batches, input_.n_samples, totals_.size()));
   }
 
+  // Of the part checked last.
+  SlotOrder take_order() { return std::move(order_); }
+
  private:
   void sum_up(const BalancePart& part, std::span<const lf_assignment> places) {
     totals_.assign(static_cast<size_t>(input_.replicas) * input_.micro_batches, Totals{});
@@ -103,17 +116,19 @@ class PlanCheck {
 
   // Each order number of a micro-batch once: then no atom is missing and none is there twice.
   void check_orders(const BalancePart& part, std::span<const lf_assignment> places) {
-    first_.resize(totals_.size() + 1);
-    for (size_t slot = 0; slot < totals_.size(); ++slot) first_[slot + 1] = first_[slot] + totals_[slot].atoms;
-    taken_.assign(places.size(), 0);
+    constexpr uint32_t kFree = std::numeric_limits<uint32_t>::max();
+    order_.first.resize(totals_.size() + 1);
+    for (size_t slot = 0; slot < totals_.size(); ++slot)
+      order_.first[slot + 1] = order_.first[slot] + totals_[slot].atoms;
+    order_.samples.assign(places.size(), kFree);
     for (size_t i = 0; i < places.size(); ++i) {
       const size_t slot = slot_of(places[i]);
-      const int64_t order = places[i].order;
-      if (order < 0 || order >= totals_[slot].atoms || taken_[first_[slot] + order] != 0)
-        refuse(
-            fmt::format("atom {} of part {} has order {} in replica {}, micro-batch {}; expected each of 0 to {} once",
-                        i, part.name, order, places[i].replica, places[i].micro_batch, totals_[slot].atoms - 1));
-      taken_[first_[slot] + order] = 1;
+      const auto order = static_cast<uint32_t>(places[i].order);
+      if (order >= totals_[slot].atoms || order_.samples[order_.first[slot] + order] != kFree)
+        refuse(fmt::format(
+            "atom {} of part {} has order {} in replica {}, micro-batch {}; expected each of 0 to {} once", i,
+            part.name, places[i].order, places[i].replica, places[i].micro_batch, totals_[slot].atoms - 1));
+      order_.samples[order_.first[slot] + order] = static_cast<uint32_t>(i);
     }
   }
 
@@ -142,8 +157,7 @@ class PlanCheck {
   const std::string& policy_id_;
   const BalanceInput& input_;
   std::vector<Totals> totals_;  // of the part checked last, by replica, then micro-batch
-  std::vector<int64_t> first_;
-  std::vector<uint8_t> taken_;
+  SlotOrder order_;             // of the same part
 };
 
 }  // namespace
@@ -159,8 +173,7 @@ void validate_input(const BalanceInput& input) {
   if (!(input.fixed_seconds >= 0) || !std::isfinite(input.fixed_seconds))
     fail(Exit::kBug, "balance: fixed seconds are {}", input.fixed_seconds);
   for (const BalancePart& part : input.parts) {
-    check_sizes(input, part);
-    check_numbers(part);
+    check_atoms(input, part);
     check_fits(part, part.rows, part.row_limit, "rows");
     check_fits(part, part.bytes, part.byte_limit, "bytes");
   }
@@ -172,8 +185,8 @@ void validate_input(const BalanceInput& input) {
          last.name, last.sample.size(), input.n_samples);
 }
 
-void validate_plan(const std::string& policy_id, const BalanceInput& input,
-                   std::span<const lf_assignment> assignments) {
+SlotOrder validate_plan(const std::string& policy_id, const BalanceInput& input,
+                        std::span<const lf_assignment> assignments) {
   PlanCheck check(policy_id, input);
   const std::span<const lf_assignment> of_samples = assignments.last(input.n_samples);
   std::span<const lf_assignment> rest = assignments;
@@ -184,9 +197,11 @@ void validate_plan(const std::string& policy_id, const BalanceInput& input,
   check.check_none_empty();  // of the last part, which was summed up last
   rest = assignments;
   for (const BalancePart& part : input.parts) {
-    if (part.tied) check.check_tied(part, rest.first(part.sample.size()), of_samples);
+    const bool is_last = &part == &input.parts.back();  // whose atoms are the samples
+    if (part.tied && !is_last) check.check_tied(part, rest.first(part.sample.size()), of_samples);
     rest = rest.subspan(part.sample.size());
   }
+  return check.take_order();
 }
 
 }  // namespace lf

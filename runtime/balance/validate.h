@@ -1,8 +1,11 @@
 // What must hold of a planning problem before a policy sees it, and of its plan before anyone trains on it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "balance/balance.h"
 
@@ -14,6 +17,13 @@ void validate_input(const BalanceInput& input);
 
 // Throws kConfig, naming the policy, where the plan breaks a promise of lf/plugin_api/balancer.h.
 // assignments: per part and atom, as the policy wrote them.
-void validate_plan(const std::string& policy_id, const BalanceInput& input, std::span<const lf_assignment> assignments);
+// Returns who is where: the samples of slot s = replica * micro_batches + micro-batch are samples[first[s]] up to
+// samples[first[s + 1]], in their order there.
+struct SlotOrder {
+  std::vector<size_t> first;
+  std::vector<uint32_t> samples;
+};
+SlotOrder validate_plan(const std::string& policy_id, const BalanceInput& input,
+                        std::span<const lf_assignment> assignments);
 
 }  // namespace lf

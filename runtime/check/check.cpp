@@ -69,7 +69,7 @@ class Check {
     attempt([&] { opening_.refuse_if_any(); });
     if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze, config_.lora.also_train); });
     if (freezing_) attempt([&] { groups_ = parameter_groups(description(), *freezing_, config_.optimizer); });
-    if (has_model()) attempt([&] { WeightSource(config_, description()); });
+    if (has_model()) attempt([&] { begun_anew_ = WeightSource(config_, description()).new_parameters(); });
     if (sound({"data.path", "data.format", "data.media_root"})) attempt([&] { open_data(); });
     if (freezing_) print_model();
     if (dataset_ || streams_) print_data();
@@ -169,6 +169,7 @@ class Check {
                                                                 counted(component.adapters.size() / 2, "adapter"), count_text(adapters))
                                                   : "");
     }
+    if (!begun_anew_.empty()) fmt::print("  new         {}\n", begun_anew_);
     for (size_t g = 0; g < config_.optimizer.groups.size() && !groups_.empty(); ++g) print_group(g);
   }
 
@@ -348,6 +349,7 @@ class Check {
   Problems opening_;
   std::optional<Session> session_;
   std::optional<Freezing> freezing_;
+  std::string begun_anew_;          // what the weights lack
   std::vector<int> groups_;         // by parameter; empty: not known
   std::optional<Dataset> dataset_;  // one of the two
   std::optional<StreamSet> streams_;

@@ -35,9 +35,10 @@ struct DeviceSection {  // [device]; LF_DEVICE in the environment wins over name
 struct ModelSection {               // [model]
   std::string family;               // plugin id
   std::filesystem::path path;       // a Hugging Face directory: config, weights, tokenizer
-  std::filesystem::path config;     // or a config.json alone: random initialisation
+  std::filesystem::path config;     // or a config.json alone: random initialisation; with new_parameters beside path
   std::filesystem::path tokenizer;  // folder of tokenizer.json; default: path
-  std::vector<std::string> freeze;  // glob patterns over parameter and component names
+  std::vector<std::string> new_parameters;  // glob patterns: what path may lack, initialised at random then
+  std::vector<std::string> freeze;          // glob patterns over parameter and component names
   std::map<std::string, std::string>
       options;  // [model.options]: the family's own, as JSON values; its plugin checks them
 };

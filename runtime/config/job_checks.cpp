@@ -76,10 +76,15 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
       problems.push_back({"model.path",
                           "model.path or model.config is required: a Hugging Face directory to start from, or "
                           "a config.json for random weights"});
-    if (!config.model.path.empty() && !config.model.config.empty())
+    if (!config.model.path.empty() && !config.model.config.empty() && config.model.new_parameters.empty())
       problems.push_back({"model.config",
                           "expected one of model.path and model.config, got both; remove one: the first "
-                          "brings its own config, the second starts from random weights"});
+                          "brings its own config, the second starts from random weights (where the second has parts "
+                          "that the first lacks, name these in model.new_parameters)"});
+    if (config.model.path.empty() && !config.model.new_parameters.empty())
+      problems.push_back({"model.new_parameters",
+                          "model.new_parameters has no effect without model.path: everything begins at random; remove "
+                          "it, or name the directory to start from"});
   }
   if (sound({"data.path"}) && config.data.path.empty())
     problems.push_back({"data.path", "data.path is required: JSONL files of samples, folders of them, or streams"});

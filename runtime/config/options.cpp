@@ -212,8 +212,14 @@ std::vector<Option> all_options() {
       option({"model.family", "", "The model plugin. Required."}, plugin_id(), &J::model, &ModelSection::family),
       option({"model.path", "", "A Hugging Face directory with the config, weights and tokenizer to start from."}, {},
              &J::model, &ModelSection::path),
-      option({"model.config", "", "Instead of path: a config.json alone; the weights are initialised at random."}, {},
-             &J::model, &ModelSection::config),
+      option({"model.config", "",
+              "Instead of path: a config.json alone; the weights are initialised at random. Beside path, with "
+              "new_parameters: it stands for the directory's own."},
+             {}, &J::model, &ModelSection::config),
+      option({"model.new_parameters", "",
+              "Glob patterns over component, parameter and tensor names that the weights in path may lack: these are "
+              "initialised at random, by the seed. One that matches nothing, or nothing that is absent, is an error."},
+             {}, &J::model, &ModelSection::new_parameters),
       option({"model.tokenizer", "", "The folder of tokenizer.json.", "model.path"}, {}, &J::model,
              &ModelSection::tokenizer),
       option({"model.freeze", "",

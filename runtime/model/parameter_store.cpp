@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "lf/plugin_sdk/tensor.hpp"
-#include "model/patterns.h"
+#include "model/selection.h"
 #include "weights/convert.h"
 
 namespace lf {
@@ -14,24 +14,6 @@ namespace {
 constexpr int64_t kAlignElements = 32;  // 64 bytes of bf16
 
 int64_t aligned(int64_t elements) { return (elements + kAlignElements - 1) / kAlignElements * kAlignElements; }
-
-// The model's own parameters that a pattern selects, by their names or their component's.
-std::vector<size_t> selected(const Description& description, const std::string& pattern) {
-  std::vector<size_t> found;
-  for (const Component& component : description.components) {
-    const bool whole = matches(pattern, component.name);
-    for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
-      if (whole || matches(pattern, description.parameters[p].name)) found.push_back(p);
-  }
-  return found;
-}
-
-std::string near_own_names(const Description& description, const std::string& pattern) {
-  std::vector<std::string> names;
-  for (const Component& component : description.components) names.push_back(component.name);
-  for (const ParameterInfo& parameter : description.own_parameters()) names.push_back(parameter.name);
-  return near_names(pattern, names);
-}
 
 }  // namespace
 
@@ -49,7 +31,7 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
     freezing.frozen.push_back((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) != 0 ||
                               (adapted && (parameter.flags & kParameterAdapter) == 0));
   for (const std::string& pattern : also_train) {
-    const std::vector<size_t> found = selected(description, pattern);
+    const std::vector<size_t> found = selected_parameters(description, pattern);
     if (found.empty())
       fail(Exit::kConfig,
            "lora.also_train: \"{}\" matches no parameter; it is a shell pattern over the names of components and "
@@ -68,7 +50,7 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
     }
   }
   for (const std::string& pattern : patterns) {
-    const std::vector<size_t> found = selected(description, pattern);
+    const std::vector<size_t> found = selected_parameters(description, pattern);
     for (const size_t p : found) freezing.frozen[p] = true;
     if (found.empty()) {
       fail(

@@ -145,8 +145,8 @@ void require_same_settings(const Checkpoint& checkpoint, const std::map<std::str
   const auto at = [](const std::map<std::string, std::string>& settings, const std::string& name) {
     const auto found = settings.find(name);
     if (found != settings.end()) return found->second;
-    // Left out where no average is kept.
-    return std::string(name == "ema.decay" ? "0" : name == "ema.warmup" ? "false" : "not known");
+    // Left out where no average is kept, or from before there was the option: its default.
+    return name == "ema.decay" ? std::string("0") : option_json(JobConfig{}, name).value_or("not known");
   };
   std::string changes;
   const auto differs = [&](const char* name) {

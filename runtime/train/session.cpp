@@ -19,7 +19,8 @@ namespace lf {
 namespace {
 
 std::filesystem::path config_file(const JobConfig& config) {
-  return config.model.path.empty() ? config.model.config : config.model.path / "config.json";
+  return config.model.config.empty() && !config.model.path.empty() ? config.model.path / "config.json"
+                                                                   : config.model.config;
 }
 
 nlohmann::json option(const JobConfig& config, const char* name) {
@@ -38,7 +39,7 @@ std::string config_text(const JobConfig& config) {
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!in.is_open() || in.bad())
     fail(exit_of_unreadable(errno), "{}: {}: cannot be read: {}",
-         config.model.path.empty() ? "model.config" : "model.path", file.string(), std::strerror(errno));
+         config.model.config.empty() ? "model.path" : "model.config", file.string(), std::strerror(errno));
   return text;
 }
 

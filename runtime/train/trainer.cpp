@@ -244,6 +244,7 @@ void Trainer::announce() const {
             dataset_ ? counted(dataset_->size(), "sample")
                      : counted(streams_->size(), "stream") + " of samples in their own order",
             counted(total_steps_, "step"), directory_.path().string());
+  if (const std::string& begun = source_.new_parameters(); !begun.empty()) log::info("new: {}", begun);
   if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
   if (request_.world_size > 1 && !session_.device->is_host())
     log::info("gradients are summed on the {}: {}", transport_.word, transport_.reason);

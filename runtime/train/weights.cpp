@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "train/adapters.h"
+#include "train/new_parameters.h"
 
 namespace lf {
 namespace {
@@ -80,7 +81,11 @@ WeightSource::WeightSource(const JobConfig& config, const Description& descripti
   }
   if (config.model.path.empty()) return;
   directory_ = std::make_unique<ModelDirectory>(ModelDirectory::open(config.model.path));
-  plan_ = std::make_unique<LoadPlan>(*directory_, description.own_parameters(), kIgnored);
+  plan_ = std::make_unique<LoadPlan>(*directory_, description.own_parameters(), kIgnored,
+                                     named_new(description, config.model));
+  require_new(description, config.model, *plan_);
+  new_parameters_ = new_parameters_text(*plan_, config.job.seed);
+  if (!config.model.config.empty()) replaces_config_ = true;
 }
 
 void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
@@ -91,7 +96,7 @@ void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
     if (adapters_ && (parameter.flags & kParameterAdapter) != 0) {
       values = adapters_->values(parameter.parts[0].name, parameter.shape);
       require_finite(adapters_->path().string(), parameter, values);
-    } else if (plan_ && (parameter.flags & kParameterAdapter) == 0) {
+    } else if (plan_ && (parameter.flags & kParameterAdapter) == 0 && !plan_->is_absent(slot.parameter)) {
       plan_->load(slot.parameter, DType::kF32, values.data());
       require_finite(directory_->path().string(), parameter, values);
     } else {
@@ -109,7 +114,9 @@ void WeightSource::export_model(const ParameterStore& store, const std::string& 
   PosixFileSystem files;
   const std::vector<ParameterInfo> table = store.description().own_parameters();
   ModelExport out = [&] {
-    if (plan_) return ModelExport::over_source(files, *plan_, target, wanted_dtype(dtype));
+    if (plan_)
+      return ModelExport::over_source(files, *plan_, target, wanted_dtype(dtype),
+                                      replaces_config_ ? model_config : std::string());
     ModelExport::Scratch request;
     request.table = table;
     request.dtype = wanted_dtype(dtype).value_or(
@@ -127,7 +134,7 @@ void WeightSource::export_model(const ParameterStore& store, const std::string& 
       merge_adapters(store, slot.parameter, values);
       out.write(slot.parameter, kAlone, whole(parameter.shape), DType::kF32, values.data());
     } else if (!slot.trained && !holds_whole(adapters_.get(), parameter) && plan_ &&
-               plan_->stored_dtype(slot.parameter) != DType::kF8E4M3) {
+               !plan_->is_absent(slot.parameter) && plan_->stored_dtype(slot.parameter) != DType::kF8E4M3) {
       const std::vector<std::byte> bytes = stored_values(*plan_, slot.parameter);
       out.write(slot.parameter, kAlone, whole(parameter.shape), plan_->stored_dtype(slot.parameter), bytes.data());
     } else {
@@ -143,7 +150,7 @@ void WeightSource::export_model(const ParameterStore& store, const std::string& 
 
 // Before adapters: as files have them where there are files, which may be wider than what the job computes in.
 std::vector<float> WeightSource::own_values(const ParameterStore& store, const ParameterSlot& slot) const {
-  if (!plan_) return store.values_f32(slot);
+  if (!plan_ || plan_->is_absent(slot.parameter)) return store.values_f32(slot);
   std::vector<float> values(static_cast<size_t>(slot.elements));
   plan_->load(slot.parameter, DType::kF32, values.data());
   return values;

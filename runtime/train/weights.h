@@ -14,10 +14,12 @@ namespace lf {
 // The model directory that a job starts from, and its adapters; empty for random initialisation.
 class WeightSource {
  public:
-  // Opens model.path, if the job has one, and checks that every parameter and every tensor has its other half.
+  // Opens model.path, if the job has one, and checks that every parameter and every tensor has its other half, but for
+  // what model.new_parameters names.
   WeightSource(const JobConfig& config, const Description& description);
 
-  // Fills the store: from the directory, or at random by (seed, parameter name). Adapters: from lora.path, or as new.
+  // Fills the store: from the directory, or at random by (seed, parameter name), as also what the directory lacks.
+  // Adapters: from lora.path, or as new.
   void fill(const ParameterStore& store, uint64_t seed) const;
 
   // Writes `target`, a directory that transformers opens, complete or not at all. A directory that the job started from
@@ -31,6 +33,8 @@ class WeightSource {
   void export_adapters(const ParameterStore& store, const JobConfig& config, const std::filesystem::path& target) const;
 
   const LoadPlan* plan() const { return plan_.get(); }
+  // What begins at random beside a directory's weights, for a person; empty: nothing.
+  const std::string& new_parameters() const { return new_parameters_; }
 
  private:
   std::vector<float> own_values(const ParameterStore& store, const ParameterSlot& slot) const;
@@ -38,6 +42,8 @@ class WeightSource {
   std::unique_ptr<ModelDirectory> directory_;
   std::unique_ptr<LoadPlan> plan_;
   std::unique_ptr<AdapterDirectory> adapters_;  // of lora.path
+  std::string new_parameters_;
+  bool replaces_config_ = false;  // model.config stands for the directory's own
 };
 
 }  // namespace lf

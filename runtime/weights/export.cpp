@@ -1,6 +1,7 @@
 #include "weights/export.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 
 #include <nlohmann/json.hpp>
@@ -32,6 +33,29 @@ std::vector<size_t> own_parameters(const std::vector<ParameterInfo>& table) {
   return own;
 }
 
+// The tensors of what the source lacks.
+std::vector<TensorSpec> absent_tensors(const LoadPlan& plan, DType dtype) {
+  std::vector<TensorSpec> specs;
+  for (const size_t i : own_parameters(plan.table())) {
+    if (!plan.is_absent(i)) continue;
+    for (const ParameterPart& part : plan.table()[i].parts)
+      for (int64_t index = 0; index < file_tensor_count(part); ++index)
+        specs.push_back({file_tensor_name(part, index), dtype, file_tensor_shape(part)});
+  }
+  return specs;
+}
+
+// The floating type that most elements of a directory are in.
+DType commonest_dtype(const ModelDirectory& source) {
+  std::map<DType, int64_t> elements;
+  for (const auto& file : source.files())
+    for (const TensorEntry& tensor : file->tensors())
+      if (is_float(tensor.dtype)) elements[tensor.dtype] += whole(tensor.shape).elements();
+  const auto most = std::max_element(elements.begin(), elements.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == elements.end() ? DType::kF32 : most->first;
+}
+
 }  // namespace
 
 struct ModelExport::Progress {
@@ -59,7 +83,7 @@ ModelExport::~ModelExport() {
 }
 
 ModelExport ModelExport::over_source(FileSystem& files, const LoadPlan& plan, const fs::path& target,
-                                     std::optional<DType> dtype) {
+                                     std::optional<DType> dtype, const std::string& config) {
   const ModelDirectory& source = plan.directory();
   if (plan.has_fp8() && !dtype)
     fail(Exit::kBadData,
@@ -69,10 +93,13 @@ ModelExport ModelExport::over_source(FileSystem& files, const LoadPlan& plan, co
   ModelExport made(files, target);
   made.table_ = plan.table();
   std::vector<std::string> except;
+  std::vector<TensorSpec> added = absent_tensors(plan, dtype.value_or(commonest_dtype(source)));
+  const bool adds = !added.empty();
   for (const auto& file : source.files()) {
     const std::string name = file->path().filename();
     except.push_back(name);
-    if (!dtype) {
+    const bool grows = adds && file == source.files().back();
+    if (!dtype && !grows) {
       made.add_file(name, file->header());
       continue;
     }
@@ -84,9 +111,10 @@ ModelExport ModelExport::over_source(FileSystem& files, const LoadPlan& plan, co
                                      [&](const StoredTensor& unread) { return unread.entry == &tensor; });
       if (read && plan.has_fp8() && tensor.name.ends_with("_scale_inv")) continue;
       TensorSpec spec = tensor;
-      if (read) spec.dtype = *dtype;
+      if (read && dtype) spec.dtype = *dtype;
       specs.push_back(std::move(spec));
     }
+    if (grows) std::move(added.begin(), added.end(), std::back_inserter(specs));
     made.add_file(name, SafetensorsHeader::plan(std::move(specs), file->header().metadata()));
   }
   made.find_targets();
@@ -94,20 +122,20 @@ ModelExport ModelExport::over_source(FileSystem& files, const LoadPlan& plan, co
     const auto found = made.targets_.find(tensor.entry->name);
     if (found != made.targets_.end()) made.verbatim_.emplace_back(tensor, found->second);
   }
-  if (dtype) {
-    if (!source.index_file().empty()) {
-      except.push_back(source.index_file());
-      made.texts_.emplace_back(source.index_file(), index_text(made.indexed()));
-    }
-    if (!source.config().empty()) {
-      except.push_back("config.json");
-      made.texts_.emplace_back("config.json",
-                               config_with_dtype((source.path() / "config.json").string(), source.config(), *dtype));
-    }
+  const bool new_index = (dtype || adds) && !source.index_file().empty();
+  if (new_index) {
+    except.push_back(source.index_file());
+    made.texts_.emplace_back(source.index_file(), index_text(made.indexed()));
+  }
+  if (const std::string& stated = config.empty() ? source.config() : config;
+      (dtype || !config.empty()) && !stated.empty()) {
+    except.push_back("config.json");
+    made.texts_.emplace_back(
+        "config.json", dtype ? config_with_dtype((source.path() / "config.json").string(), stated, *dtype) : stated);
   }
   made.copies_ = companion_files(source.path(), except, made.target_, made.left_out_);
   // The index ends like one of another format's weights, and is kept.
-  if (!dtype && !source.index_file().empty()) {
+  if (!new_index && !source.index_file().empty()) {
     const fs::path index = source.path() / source.index_file();
     made.copies_.push_back({fs::canonical(index), source.index_file(), fs::file_size(index)});
   }

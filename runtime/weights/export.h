@@ -26,9 +26,10 @@ class ModelExport {
  public:
   // The source's files over again: the same headers, order and types, all companion files, so that unchanged values
   // give the same bytes. With `dtype`, all floating-point tensors in that type (FP8 sources need one: 65 otherwise).
-  // `plan` outlives the export.
+  // What the source lacks (LoadPlan::is_absent) goes to its last file, in the type of most of its elements. `config`:
+  // the text of another config.json than the source's, or empty. `plan` outlives the export.
   static ModelExport over_source(FileSystem& files, const LoadPlan& plan, const std::filesystem::path& target,
-                                 std::optional<DType> dtype);
+                                 std::optional<DType> dtype, const std::string& config = {});
 
   struct Scratch {
     std::vector<ParameterInfo> table;

@@ -16,9 +16,11 @@ namespace lf {
 
 struct LoadPlan::Problems {
   std::vector<std::string> missing, unread, wrong;
+  size_t wholly_missing = 0;  // parameters of which there is no tensor
 };
 
-LoadPlan::LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> table, std::vector<std::string> ignore)
+LoadPlan::LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> table, std::vector<std::string> ignore,
+                   const std::vector<bool>& may_be_absent)
     : directory_(directory), table_(std::move(table)) {
   check_parameters(table_);
   Problems problems;
@@ -33,9 +35,14 @@ LoadPlan::LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> t
     if (root != i && is_complete(i) && !is_complete(source_[root])) source_[root] = source_[i] = i;
   }
   for (size_t& source : source_) source = source_[source];
+  absent_.resize(table_.size());
   for (size_t i = 0; i < table_.size(); ++i) {
-    const bool may_be_absent = table_[i].tied_to >= 0 || source_[i] != i;
-    if (may_be_absent && !has_any(i)) continue;
+    if (!has_any(i)) {
+      if (table_[i].tied_to >= 0 || source_[i] != i) continue;
+      absent_[i] = !may_be_absent.empty() && may_be_absent[i];
+      if (absent_[i]) continue;
+      ++problems.wholly_missing;
+    }
     for (size_t k = 0; k < stored_[i].size(); ++k) {
       for (size_t index = 0; index < stored_[i][k].size(); ++index) {
         if (stored_[i][k][index].tensor.file == nullptr)
@@ -58,6 +65,8 @@ LoadPlan::LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> t
       }
     };
     list("missing", problems.missing, true);
+    if (problems.wholly_missing > 0)
+      text += "\n    what is to begin at random, because these weights never had it, is named in model.new_parameters";
     list("in the files, but no part of this model", problems.unread, false);
     list("wrong", problems.wrong, false);
     fail(Exit::kBadData, "{}: the weights do not fit the model; check that [model] path and family belong together{}",
@@ -172,6 +181,7 @@ DType LoadPlan::stored_dtype(size_t parameter) const { return stored_[source_[pa
 
 void LoadPlan::load(size_t parameter, const Place& place, const Box& local, DType dtype, void* out) const {
   if (!is_float(dtype)) fail(Exit::kBug, "parameter {}: asked for as {}", table_[parameter].name, dtype_name(dtype));
+  if (is_absent(parameter)) fail(Exit::kBug, "parameter {}: the directory has none of it", table_[parameter].name);
   load_as(source_[parameter], place, local, dtype, out);
 }
 

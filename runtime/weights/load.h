@@ -1,4 +1,5 @@
-// From a model directory into memory, strictly: every parameter is found, every tensor is read.
+// From a model directory into memory, strictly: every parameter is found, or may be absent by name; every tensor is
+// read.
 #pragma once
 
 #include <string>
@@ -13,9 +14,11 @@ namespace lf {
 class LoadPlan {
  public:
   // `directory` outlives the plan. `ignore`: glob patterns of tensors that may stay unread; models keep them as they
-  // are when they are written back. Throws lf::Error(kBadData) that lists all missing, unread and ill-shaped tensors at
-  // once, and where a tensor that the model ties to another holds values of its own.
-  LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> table, std::vector<std::string> ignore);
+  // are when they are written back. `may_be_absent`, by parameter, or empty: of those the directory may hold no tensor
+  // at all; some of a parameter's are a mistake as ever. Throws lf::Error(kBadData) that lists all missing, unread and
+  // ill-shaped tensors at once, and where a tensor that the model ties to another holds values of its own.
+  LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> table, std::vector<std::string> ignore,
+           const std::vector<bool>& may_be_absent = {});
 
   const ModelDirectory& directory() const { return directory_; }
   const std::vector<ParameterInfo>& table() const { return table_; }
@@ -23,6 +26,9 @@ class LoadPlan {
   // them.
   const std::vector<StoredTensor>& unread() const { return unread_; }
   bool has_fp8() const { return has_fp8_; }
+
+  // Whether the directory holds nothing of it, nor of what it is tied to; then it has neither type nor values here.
+  bool is_absent(size_t parameter) const { return absent_[source_[parameter]]; }
 
   // The type in which files hold the parameter; the first part's where they differ.
   DType stored_dtype(size_t parameter) const;
@@ -54,6 +60,7 @@ class LoadPlan {
   std::vector<ParameterInfo> table_;
   std::vector<std::vector<std::vector<Piece>>> stored_;  // by parameter, part, index
   std::vector<size_t> source_;  // the parameter whose tensors hold the values: itself, or one of a tie
+  std::vector<bool> absent_;    // by parameter
   std::vector<StoredTensor> unread_;
   bool has_fp8_ = false;
 };

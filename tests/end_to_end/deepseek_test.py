@@ -37,12 +37,14 @@ class Deepseek(unittest.TestCase):
         config.update(vocab_size=264, bos_token_id=0, eos_token_id=1, pad_token_id=None)
         (self.folder / "config.json").write_text(json.dumps(config))
 
-    def run_job(self, name, steps=4, processes=1, micro_batches=2, options="", extra="", model=None, compute="fp32"):
+    def write_job(self, name, steps=4, processes=1, micro_batches=2, options="", extra="", model=None, compute="fp32",
+                  seed=1, learning_rate=3e-3):
         (self.folder / f"{name}.toml").write_text(f"""
 [job]
 name = "{name}"
 output = "{self.folder}/{name}"
 steps = {steps}
+seed = {seed}
 [launch]
 processes = {processes}
 threads = 1
@@ -56,11 +58,14 @@ path = "train.jsonl"
 max_tokens = 200
 micro_batches = {micro_batches}
 [optimizer]
-learning_rate = 3e-3
+learning_rate = {learning_rate}
 [precision]
 compute = "{compute}"
 {extra}
 """)
+
+    def run_job(self, name, **settings):
+        self.write_job(name, **settings)
         result = lfrun(self.folder / f"{name}.toml")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
@@ -110,6 +115,72 @@ compute = "{compute}"
         changed = {n for n in before if before[n] != after[n]}
         self.assertEqual(changed, {n for n in before if ".indexer." in n})
         self.assertLess(steps[-1]["loss"], steps[0]["loss"])
+
+    def dense_directory(self):
+        """What a run of the same model without indexers leaves; config.json, weights."""
+        config = json.loads((self.folder / "config.json").read_text())
+        dense = {k: v for k, v in config.items() if not k.startswith("index") and k != "layer_types"}
+        (self.folder / "dense.json").write_text(json.dumps({**dense, "model_type": "deepseek_v3",
+                                                            "architectures": ["DeepseekV3ForCausalLM"]}))
+        self.run_job("dense", steps=2, model='config = "dense.json"')
+        (self.folder / "v3").mkdir()
+        for file in ("config.json", "model.safetensors"):
+            shutil.copy(self.folder / "dense/model" / file, self.folder / "v3" / file)
+        return read(self.folder / "v3/model.safetensors")
+
+    NEW = 'path = "v3"\nconfig = "config.json"\nnew_parameters = ["*.indexer.*"]'
+
+    def test_a_directory_without_indexers_starts_the_warm_up_of_one_with_them(self):
+        before = self.dense_directory()
+        self.assertFalse(any(".indexer." in name for name in before))
+        dense = self.run_job("dense_again", steps=1, model='path = "v3"', extra="[schedule]\nwarmup_steps = 1")
+        steps = self.run_job("warm", steps=12, options='indexer = "warmup"', model=self.NEW)
+        self.assertLess(steps[-1]["loss"], steps[0]["loss"])
+        self.assertAlmostEqual(steps[0]["aux"]["ce_loss"], dense[0]["aux"]["ce_loss"], delta=1e-5)  # dense attention, as it was
+        after = read(self.folder / "warm/model/model.safetensors")
+        self.assertEqual({name: after[name] for name in before}, before)
+        added = set(after) - set(before)
+        self.assertTrue(added and all(".indexer." in name for name in added), added)
+        self.assertIn("deepseek_v32", (self.folder / "warm/model/config.json").read_text())
+        self.run_job("sparse", steps=2, model=f'path = "{self.folder}/warm/model"')  # nothing is new any more
+        told = lfrun("check", self.folder / "warm.toml", "--set", f"job.output={self.folder}/other")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        for text in (told.stdout, (self.folder / "warm/log/rank0.log").read_text()):
+            self.assertIn(f"{len(added)} parameters of ", text)
+            self.assertIn("initialised by seed 1: ", text)
+
+    def test_what_begins_anew_is_the_same_on_every_rank_and_follows_the_seed(self):
+        self.dense_directory()
+        still = dict(steps=1, options='indexer = "warmup"', model=self.NEW)
+        made = {}
+        for name, processes, seed in (("one", 1, 5), ("two", 2, 5), ("other", 1, 6)):
+            self.run_job(name, processes=processes, **still, extra="", seed=seed, learning_rate=0)
+            made[name] = read(self.folder / name / "model/model.safetensors")
+        self.assertEqual(made["one"], made["two"])
+        self.assertEqual({name for name in made["one"] if made["one"][name] != made["other"][name]},
+                         {name for name in made["one"] if ".indexer." in name and "norm" not in name})
+
+    def test_missing_weights_name_the_option_and_patterns_that_begin_nothing_are_refused(self):
+        self.dense_directory()
+        def refused(code, model, *expected):
+            self.write_job("refused", steps=1, options='indexer = "warmup"', model=model)
+            for command in ([], ["check"]):
+                result = lfrun(*command, self.folder / "refused.toml")
+                self.assertEqual(result.returncode, code, result.stderr)
+                for words in expected:
+                    self.assertIn(words, result.stderr)
+        config = json.loads((self.folder / "config.json").read_text())
+        (self.folder / "edited").mkdir()
+        shutil.copy(self.folder / "v3/model.safetensors", self.folder / "edited")
+        (self.folder / "edited/config.json").write_text(json.dumps(config))
+        refused(65, 'path = "edited"', "missing", ".indexer.", "model.new_parameters")
+        refused(78, self.NEW.replace(".indexer.", ".idnexer."), "matches no parameter", "indexer")
+        refused(78, self.NEW.replace('*"]', '*", "*.o_proj.*"]'), '"*.o_proj.*"', "lacks", "remove the pattern")
+        refused(78, 'path = "v3"\nconfig = "config.json"', "model.new_parameters")
+        refused(78, 'config = "config.json"\nnew_parameters = ["*.indexer.*"]', "no effect without model.path")
+        self.write_job("refused", steps=1, options='indexer = "warmup"', model='path = "edited"\nnew_parameters = ["*.indexer.*"]')
+        result = lfrun(self.folder / "refused.toml")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_without_its_indexers_a_model_attends_to_every_row_and_leaves_them_as_they_are(self):
         config = json.loads((self.folder / "config.json").read_text())

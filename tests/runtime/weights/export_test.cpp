@@ -53,6 +53,33 @@ void write_all(ModelExport& out, const LoadPlan& plan) {
     out.write(i, kAlone, whole(plan.table()[i].shape), DType::kF32, load(plan, i).data());
 }
 
+TEST(Export, what_the_source_lacks_goes_to_its_last_file_and_to_the_index_under_the_given_configuration) {
+  Source source;
+  PosixFileSystem files;
+  const ModelDirectory directory = ModelDirectory::open(source.path);
+  std::vector<ParameterInfo> table = test::sharded_table();
+  table.push_back(parameter("new.weight", {part("new.a", {2, 6}), part("new.b", {3, 6})}));
+  std::vector<bool> may(table.size());
+  may.back() = true;
+  const LoadPlan plan(directory, table, {}, may);
+  ModelExport out = ModelExport::over_source(files, plan, source.scratch / "model", std::nullopt, "{\"layers\": 4}");
+  out.create();
+  for (size_t i = 0; i + 1 < table.size(); ++i)
+    out.write(i, kAlone, whole(table[i].shape), DType::kF32, load(plan, i).data());
+  std::vector<float> values(30);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  out.write(table.size() - 1, kAlone, whole(table.back().shape), DType::kF32, values.data());
+  out.publish(out.written_bytes());
+
+  EXPECT_EQ(slurp(source.scratch / "model/config.json"), "{\"layers\": 4}");
+  const ModelDirectory again = ModelDirectory::open(source.scratch / "model");  // checks the index against the files
+  EXPECT_EQ(again.files().size(), directory.files().size());
+  EXPECT_EQ(again.find("new.a").file, again.files().back().get());
+  const LoadPlan replan(again, table, {});
+  EXPECT_EQ(load(replan, table.size() - 1), values);
+  for (size_t i = 0; i + 1 < table.size(); ++i) EXPECT_EQ(load(replan, i), load(plan, i)) << table[i].name;
+}
+
 TEST(Export, an_unchanged_model_is_byte_for_byte_the_same_directory) {
   Source source;
   PosixFileSystem files;

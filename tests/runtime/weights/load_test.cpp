@@ -51,6 +51,27 @@ TEST(Load, all_that_does_not_fit_is_told_at_once) {
   EXPECT_THAT(message, HasSubstr("layers.0.attn.q.weight: expected shape [6, 6], got [8, 6]"));
 }
 
+TEST(Load, what_may_be_absent_is_missed_in_part_alone) {
+  const ModelDirectory directory = ModelDirectory::open(fixture("sharded"));
+  std::vector<ParameterInfo> table = test::sharded_table();
+  table.push_back(parameter("new.weight", {part("new.a", {2, 6}), part("new.b", {3, 6})}));
+  table.push_back(parameter("half.weight", {part("half", {2, 6}), part("layers.0.norm", {3, 6})}));
+  std::vector<bool> may(table.size());
+  may[0] = may[7] = may[8] = true;
+  EXPECT_THAT(refusal([&] { LoadPlan(directory, table, {}); }),
+              AllOf(HasSubstr("missing (4)"), HasSubstr("model.new_parameters")));
+  const LoadPlan plan(directory, table, {}, may);
+  EXPECT_TRUE(plan.is_absent(7) && plan.is_absent(8));
+  EXPECT_FALSE(plan.is_absent(0));  // it is there, so it is read
+  table[8].parts[1].name = "layers.0.mlp.weight";
+  table[8].parts[1].shape = {16, 6};
+  table[8].shape = {18, 6};
+  table.erase(table.begin() + 2);  // whose tensor it was
+  may.erase(may.begin() + 2);
+  EXPECT_THAT(refusal([&] { LoadPlan(directory, table, {}, may); }),
+              AllOf(HasSubstr("missing (1)"), HasSubstr("half")));
+}
+
 TEST(Load, an_unread_tensor_is_an_error_unless_it_may_be_ignored) {
   const ModelDirectory directory = ModelDirectory::open(fixture("sharded"));
   std::vector<ParameterInfo> table = test::sharded_table();

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/adapter.h"
 #include "nn/cpu/ops.h"
 
 namespace lf::nn {
@@ -22,18 +23,27 @@ at::Tensor embed(const at::Tensor& ids, const Parameter& table, const at::Tensor
   {
     at::NoGradGuard no_grad;
     looked_up = table.value.index_select(0, ids);
+    if (table.adapters != nullptr) {
+      const at::Tensor added = adapter_table_rows(*table.adapters, ids);
+      looked_up = added.add_(looked_up).to(looked_up.scalar_type());
+    }
     if (rows.defined()) looked_up.index_copy_(0, places, rows.to(looked_up.scalar_type()));
   }
   const bool wants = rows.defined() && rows.requires_grad();
   return record(looked_up,
                 {.inputs = {rows},
-                 .trains = table.trained(),
+                 .trains = table.trained() || adapters_trained(table),
                  .saved = {},
                  .backward = [table, ids, places, padding_id, wants](const Tensors& dy, const Tensors&) -> Tensors {
+                   at::Tensor kept = at::ones_like(ids, at::kBool);
+                   if (places.defined()) kept.index_fill_(0, places, false);
+                   if (adapters_trained(table)) {
+                     const at::Tensor which = kept.nonzero().flatten();
+                     add_adapter_table_gradients(*table.adapters, ids.index_select(0, which),
+                                                 dy[0].index_select(0, which), padding_id);
+                   }
                    if (table.trained()) {
-                     at::Tensor kept = at::ones_like(ids, at::kBool);
-                     if (padding_id >= 0) kept = ids != padding_id;
-                     if (places.defined()) kept.index_fill_(0, places, false);
+                     if (padding_id >= 0) kept.logical_and_(ids != padding_id);
                      const at::Tensor which = kept.nonzero().flatten();
                      scatter_add(table.gradient, ids.index_select(0, which), dy[0].index_select(0, which));
                    }

@@ -9,6 +9,7 @@ namespace lf::nn {
 // Row ids[i] of the table [V, C] for each i, except that row `places[j]` of the result is `rows[j]` (image tokens).
 // ids i64 [N]; rows [R, C], places i64 [R], ascending, or both undefined. An id at a place is not looked up and its row
 // of the table gets no gradient from it. padding_id >= 0: that row of the table gets no gradient from here at all.
+// The table may have adapters, which add to the rows looked up.
 at::Tensor embed(const at::Tensor& ids, const Parameter& table, const at::Tensor& rows, const at::Tensor& places,
                  int64_t padding_id);
 

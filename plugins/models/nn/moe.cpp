@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "nn/activation.h"
+#include "nn/adapter.h"
 #include "nn/linear.h"
 #include "nn/matmul.h"
 
@@ -34,27 +35,54 @@ Dispatch dispatch(const at::Tensor& expert, int64_t n_experts) {
   return result;
 }
 
-// out[slice e] = rows[slice e] @ matrix(e) for every expert with rows.
-template <typename Matrix>
-at::Tensor per_expert(const at::Tensor& rows, const std::vector<int64_t>& starts, int64_t width, Matrix matrix) {
-  at::Tensor out = at::empty({rows.size(0), width}, rows.options());
-  for (size_t e = 0; e + 1 < starts.size(); ++e) {
-    const int64_t n = starts[e + 1] - starts[e];
+// out[slice e] = rows[slice e] @ W_e for every expert with rows, W [E, rows' width, width] with what its adapter adds.
+at::Tensor per_expert(const at::Tensor& rows, const std::vector<int64_t>& starts, const Parameter& parameter) {
+  const ExpertAdapter adapter(parameter, parameter.value.size(0));
+  at::Tensor out = at::empty({rows.size(0), parameter.value.size(2)}, rows.options());
+  for (size_t s = 0; s + 1 < starts.size(); ++s) {
+    const auto e = static_cast<int64_t>(s);
+    const int64_t n = starts[s + 1] - starts[s];
     if (n == 0) continue;
-    multiply_into(out.narrow(0, starts[e], n), rows.narrow(0, starts[e], n), matrix(static_cast<int64_t>(e)),
-                  Second::kPlain);
+    const at::Tensor own = rows.narrow(0, starts[s], n), to = out.narrow(0, starts[s], n);
+    const at::Tensor matrix = parameter.value.select(0, e);
+    if (adapter.defined())
+      to.copy_(multiply(own, matrix, Second::kPlain, adapter.rows(e, own)));
+    else
+      multiply_into(to, own, matrix, Second::kPlain);
   }
   return out;
 }
 
-// gradient[e] += aᵀ b over the slice of every expert with rows.
-void add_per_expert(const Parameter& parameter, const at::Tensor& a, const at::Tensor& b,
+// out[slice e] = dy[slice e] @ W_eᵀ, with what flows through its adapter.
+at::Tensor per_expert_back(const at::Tensor& dy, const std::vector<int64_t>& starts, const Parameter& parameter) {
+  const ExpertAdapter adapter(parameter, parameter.value.size(0));
+  at::Tensor out = at::empty({dy.size(0), parameter.value.size(1)}, dy.options());
+  for (size_t s = 0; s + 1 < starts.size(); ++s) {
+    const auto e = static_cast<int64_t>(s);
+    const int64_t n = starts[s + 1] - starts[s];
+    if (n == 0) continue;
+    const at::Tensor own = dy.narrow(0, starts[s], n), to = out.narrow(0, starts[s], n);
+    const at::Tensor matrix = parameter.value.select(0, e).t();
+    if (adapter.defined())
+      to.copy_(multiply(own, matrix, Second::kPlain, adapter.input_gradient(e, own)));
+    else
+      multiply_into(to, own, matrix, Second::kPlain);
+  }
+  return out;
+}
+
+// gradient[e] += xᵀ dy over the slice of every expert with rows, and the adapter's.
+void add_per_expert(const Parameter& parameter, const at::Tensor& x, const at::Tensor& dy,
                     const std::vector<int64_t>& starts) {
-  if (!parameter.trained()) return;
-  for (size_t e = 0; e + 1 < starts.size(); ++e)
-    if (const int64_t n = starts[e + 1] - starts[e]; n > 0)
-      add_transposed_product(parameter.gradient.select(0, static_cast<int64_t>(e)), a.narrow(0, starts[e], n),
-                             b.narrow(0, starts[e], n));
+  const ExpertAdapter adapter(parameter, parameter.value.size(0));
+  for (size_t s = 0; s + 1 < starts.size(); ++s) {
+    const int64_t n = starts[s + 1] - starts[s];
+    if (n == 0) continue;
+    const at::Tensor a = x.narrow(0, starts[s], n), b = dy.narrow(0, starts[s], n);
+    const auto e = static_cast<int64_t>(s);
+    if (parameter.trained()) add_transposed_product(parameter.gradient.select(0, e), a, b);
+    if (adapter.defined()) adapter.add_gradients(e, b, a);
+  }
 }
 
 // Row sums over k of sorted rows, in k order: [N, C] in f32, then the rows' dtype.
@@ -104,47 +132,38 @@ at::Tensor excess_load(const Routing& routing) {
 
 at::Tensor experts(const at::Tensor& x, const Routing& routing, const Experts& weights, const at::Tensor& residual) {
   const int64_t n = x.size(0), k = routing.expert.size(1), n_experts = weights.gate_up.value.size(0);
-  const int64_t width = weights.down.value.size(1);
   Dispatch order;
   at::Tensor gate_up, y;
   {
     at::NoGradGuard no_grad;
     order = dispatch(routing.expert, n_experts);
-    gate_up = per_expert(x.index_select(0, order.row), order.starts, 2 * width,
-                         [&](int64_t e) { return weights.gate_up.value.select(0, e); });
+    gate_up = per_expert(x.index_select(0, order.row), order.starts, weights.gate_up);
     const at::Tensor weighted = activate(gate_up, Activation::kGatedSilu) *
                                 routing.weight.flatten().index_select(0, order.pair).unsqueeze(1).to(x.scalar_type());
-    y = residual + combine(per_expert(weighted, order.starts, x.size(1),
-                                      [&](int64_t e) { return weights.down.value.select(0, e); }),
-                           order, n, k);
+    y = residual + combine(per_expert(weighted, order.starts, weights.down), order, n, k);
   }
   const bool wants = x.requires_grad(), wants_weight = routing.weight.requires_grad();
   return record(
       y, {.inputs = {x, routing.weight, residual},
           .trains = weights.trained(),
           .saved = {x, gate_up, routing.weight},
-          .backward = [weights, order, n, k, width, wants, wants_weight](const Tensors& dy,
-                                                                         const Tensors& saved) -> Tensors {
+          .backward = [weights, order, n, k, wants, wants_weight](const Tensors& dy, const Tensors& saved) -> Tensors {
             const at::Tensor &x = saved[0], &gate_up = saved[1], &weight = saved[2];
             const at::Tensor g = dy[0].index_select(0, order.row);
             const at::Tensor w = weight.flatten().index_select(0, order.pair).unsqueeze(1).to(x.scalar_type());
             // d(activation) without the weight: with it for the chain, without it for the weight's own gradient.
-            const at::Tensor da =
-                per_expert(g, order.starts, width, [&](int64_t e) { return weights.down.value.select(0, e).t(); });
+            const at::Tensor da = per_expert_back(g, order.starts, weights.down);
             const auto back = activate_backward(da * w, gate_up, Activation::kGatedSilu);
-            add_per_expert(weights.down, back.value * w, g, order.starts);
+            if (weights.keeps(weights.down)) add_per_expert(weights.down, back.value * w, g, order.starts);
             at::Tensor dweight;
             if (wants_weight) {
               const at::Tensor sorted = (back.value.to(weight.scalar_type()) * da.to(weight.scalar_type())).sum(1);
               dweight = sorted.index_select(0, order.position).view({n, k});
             }
-            if (weights.gate_up.trained())
+            if (weights.keeps(weights.gate_up))
               add_per_expert(weights.gate_up, x.index_select(0, order.row), back.dh, order.starts);
             at::Tensor dx;
-            if (wants)
-              dx = combine(per_expert(back.dh, order.starts, x.size(1),
-                                      [&](int64_t e) { return weights.gate_up.value.select(0, e).t(); }),
-                           order, n, k);
+            if (wants) dx = combine(per_expert_back(back.dh, order.starts, weights.gate_up), order, n, k);
             return {dx, dweight, dy[0]};
           }});
 }

@@ -3,6 +3,7 @@
 //   (arXiv:2101.03961, transformers' Qwen3VLMoeTextSparseMoeBlock). Dropless.
 #pragma once
 
+#include "nn/adapter.h"
 #include "nn/attention.h"
 #include "nn/parameter.h"
 #include "nn/record.h"
@@ -34,11 +35,13 @@ Routing route_in_groups(const at::Tensor& x, const Parameter& router, const at::
 // its share. What the bias moves against, by a constant step (arXiv:2408.15664). Whole numbers.
 at::Tensor excess_load(const Routing& routing);
 
-// Published layout: x @ W. gate_up [E, C, 2I], down [E, I, C].
+// Published layout: x @ W. gate_up [E, C, 2I], down [E, I, C]; each may have an adapter (ExpertAdapter).
 struct Experts {
   Parameter gate_up, down;
 
-  bool trained() const { return gate_up.trained() || down.trained(); }
+  // Whether gradients are to be made of what goes into a stack: of itself or its adapter.
+  static bool keeps(const Parameter& stack) { return stack.trained() || adapters_trained(stack); }
+  bool trained() const { return keeps(gate_up) || keeps(down); }
 };
 
 // residual + sum over k of weight[:, k] · expert_k(x), in expert order for each row. Keeps x and the experts' gate_up

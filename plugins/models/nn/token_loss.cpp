@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/adapter.h"
 #include "nn/cpu/ops.h"
 #include "nn/matmul.h"
 #include "nn/precision.h"
@@ -36,6 +37,7 @@ Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at
           const at::Tensor& weights, std::optional<double> scale, int64_t chunk_bytes, bool wants_input_gradient) {
   NormStatistics statistics;
   const at::Tensor y = normalize(x, norm, &statistics);
+  const ChunkedAdapters adapters(head, y);
   const int64_t n = x.size(0), vocabulary = head.value.size(0);
   const at::TensorOptions options = x.options().dtype(wide(x));
   const int64_t row_bytes = vocabulary * static_cast<int64_t>(options.dtype().itemsize());
@@ -50,6 +52,7 @@ Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at
     const int64_t rows = std::min(chunk, n - begin);
     const at::Tensor some = y.narrow(0, begin, rows);
     at::Tensor logits = product_f32(some, head.value, Second::kTransposed, buffer.narrow(0, 0, rows));
+    adapters.add_to(logits, begin);
     const at::Tensor wanted = targets.narrow(0, begin, rows);
     const at::Tensor weight = weights.defined() ? weights.narrow(0, begin, rows) : at::Tensor();
     at::Tensor gradient = logits;
@@ -64,9 +67,11 @@ Pass pass(const at::Tensor& x, const Norm& norm, const Parameter& head, const at
     }
     if (!scale) continue;
     if (head.trained()) add_transposed_product(head.gradient, gradient, some);
-    if (back) {
+    const at::Tensor through = adapters.backward(gradient, begin);
+    if (back && through.defined())
+      dy.narrow(0, begin, rows).copy_(multiply(gradient, head.value, Second::kPlain, through));
+    else if (back)
       multiply_into(dy.narrow(0, begin, rows), gradient, head.value, Second::kPlain);
-    }
   }
   if (dy.defined()) result.dx = normalize_backward(dy, x, statistics, norm, wants_input_gradient);
   return result;
@@ -84,7 +89,7 @@ TokenLoss token_loss(const at::Tensor& x, const Norm& norm, const Parameter& hea
   const bool wants = x.requires_grad();
   Node node;
   node.inputs = {x};
-  node.trains = norm.trained() || head.trained();
+  node.trains = norm.trained() || head.trained() || adapters_trained(head);
   const bool back = records(node);
   const auto ahead = back ? config.gradient_scale : std::nullopt;
   at::NoGradGuard no_grad;
@@ -123,6 +128,9 @@ TokenLoss token_loss(const at::Tensor& x, const Norm& norm, const Parameter& hea
 at::Tensor all_logits(const at::Tensor& x, const Norm& norm, const Parameter& head) {
   at::NoGradGuard no_grad;
   NormStatistics statistics;
-  return product_f32(normalize(x, norm, &statistics), head.value, Second::kTransposed);
+  const at::Tensor y = normalize(x, norm, &statistics);
+  const at::Tensor logits = product_f32(y, head.value, Second::kTransposed);
+  ChunkedAdapters(head, y).add_to(logits, 0);
+  return logits;
 }
 }  // namespace lf::nn

@@ -29,7 +29,8 @@ struct TokenLoss {
   at::Tensor each;    // f32 (f64) [count]: their losses, without w
 };
 
-// x [N, C]; head [V, C]; targets i64 [N], negative where not supervised. Logits, losses and their sum in f32 and above.
+// x [N, C]; head [V, C], with adapters or without; targets i64 [N], negative where not supervised. Logits, losses and
+// their sum in f32 and above.
 TokenLoss token_loss(const at::Tensor& x, const Norm& norm, const Parameter& head, const at::Tensor& targets,
                      const TokenLossConfig& config);
 

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "nn/activation.h"
+#include "nn/embedding.h"
 #include "nn/linear.h"
+#include "nn/moe.h"
+#include "nn/token_loss.h"
 #include "plugins/models/nn/block_check.h"
 
 namespace lf::nn::test {
@@ -128,6 +131,111 @@ TEST(Adapter, gradients_with_dropout_are_those_of_the_mask_that_forward_drew) {
   EXPECT_LE(difference(p[3].gradient, kScale * at::mm(own.t(), at::mm(seen, a.t()))), 1e-7);
   EXPECT_LE(difference(p[2].gradient.narrow(1, 0, 8), kScale * at::mm(at::mm(own, values[3]).t(), seen)), 1e-7);
   EXPECT_LE(difference(x.grad().narrow(1, 0, 8), kScale * at::mm(at::mm(own, values[3]), a) * mask), 1e-7);
+}
+
+// W with one adapter over all of it, A and B being p[1] and p[2].
+Parameter with_adapter(const std::vector<Parameter>& p, double dropout = 0) {
+  Parameter made = p[0];
+  made.adapters =
+      std::make_shared<Adapters>(Adapters{{{p[1], p[2], 0, kScale, dropout, 11}}, std::make_shared<Draws>(Draws{3})});
+  return made;
+}
+
+TEST(Adapter, tables_with_adapters_equal_tables_of_merged_weights_with_every_gradient) {
+  constexpr int64_t kVocabulary = 23;
+  const at::Tensor ids = (at::arange(kRows) * 5).remainder(kVocabulary).to(at::kLong);
+  const at::Tensor places = at::tensor({2, 3, 20}, at::kLong);
+  check_all({{random({3, kIn}, 1)},
+             {random({kVocabulary, kIn}, 2), random({kRank, kIn}, 3), random({kVocabulary, kRank}, 4)},
+             [&](const Tensors& in, const auto& p) { return embed(ids, with_adapter(p), in[0], places, -1); },
+             [&](const Tensors& in, const Tensors& p) {
+               return (p[0] + kScale * at::mm(p[2], p[1])).index_select(0, ids).index_copy(0, places, in[0]);
+             }},
+            "table");
+}
+
+TEST(Adapter, the_padding_row_of_a_table_gives_gradient_to_a_alone) {
+  std::vector<Parameter> p;
+  for (const at::Tensor& t : {random({9, kIn}, 2), random({kRank, kIn}, 3), random({9, kRank}, 4)})
+    p.push_back({t, at::zeros_like(t)});
+  p[0].gradient.reset();
+  const at::Tensor y = embed(at::tensor({4, 7, 4}, at::kLong), with_adapter(p), {}, {}, 7);
+  torch::autograd::backward({y}, {at::ones_like(y)});
+  EXPECT_EQ(p[2].gradient[7].abs().max().item<double>(), 0);
+  EXPECT_GT(p[2].gradient[4].abs().max().item<double>(), 0);
+  const at::Tensor sum = p[2].value[4] * 2 + p[2].value[7];  // as torch.nn.functional.embedding with padding_idx on Bᵀ
+  EXPECT_LE(difference(p[1].gradient, kScale * sum.unsqueeze(1).expand({kRank, kIn})), 1e-12);
+}
+
+TEST(Adapter, heads_with_adapters_equal_heads_of_merged_weights_whatever_the_chunks) {
+  constexpr int64_t kVocabulary = 45;
+  const at::Tensor targets = (at::arange(kRows) * 7).remainder(kVocabulary).to(at::kLong);
+  for (const int64_t bytes : {int64_t{1}, int64_t{1} << 20})
+    check_all(
+        {{random({kRows, kIn}, 1)},
+         {random({kVocabulary, kIn}, 2, 0.5), random({kRank, kIn}, 3, 0.5), random({kVocabulary, kRank}, 4, 0.5)},
+         [&](const Tensors& in, const auto& p) {
+           const Norm norm{NormKind::kRms, 1e-6, {at::ones({kIn}, in[0].options().requires_grad(false)), {}}, {}};
+           return token_loss(in[0], norm, with_adapter(p), targets, {.gradient_scale = {}, .chunk_bytes = bytes}).sum;
+         },
+         [&](const Tensors& in, const Tensors& p) {
+           const at::Tensor y = in[0] * (in[0].square().mean(-1, true) + 1e-6).rsqrt();
+           return at::cross_entropy_loss(at::linear(y, p[0] + kScale * at::mm(p[2], p[1])), targets, {},
+                                         at::Reduction::Sum, -100);
+         }},
+        "head");
+}
+
+TEST(Adapter, a_head_drops_the_same_elements_whatever_the_chunks_and_whenever_gradients_are_made) {
+  const at::Tensor targets = (at::arange(kRows) * 7).remainder(45).to(at::kLong), x = random({kRows, kIn}, 1);
+  Tensors first;
+  for (const int64_t bytes : {int64_t{1}, int64_t{1} << 20})
+    for (const std::optional<double> ahead : {std::optional<double>{}, std::optional<double>{1.0}}) {
+      std::vector<Parameter> p;
+      for (const at::Tensor& t : {random({45, kIn}, 2), random({kRank, kIn}, 3), random({45, kRank}, 4)})
+        p.push_back({t, at::zeros_like(t)});
+      const at::Tensor in = x.clone().requires_grad_(true);
+      const Norm norm{NormKind::kRms, 1e-6, {at::ones({kIn}, at::kDouble), {}}, {}};
+      const at::Tensor loss =
+          token_loss(in, norm, with_adapter(p, 0.5), targets, {.gradient_scale = ahead, .chunk_bytes = bytes}).sum;
+      torch::autograd::backward({loss}, {at::scalar_tensor(1.0, at::kDouble)});
+      const Tensors made = {loss.detach(), in.grad(), p[1].gradient, p[2].gradient};
+      if (first.empty()) first = made;
+      for (size_t i = 0; i < made.size(); ++i) EXPECT_LE(difference(made[i], first[i]), 1e-12) << i;
+    }
+}
+
+TEST(Adapter, experts_with_adapters_equal_experts_of_merged_weights_with_every_gradient) {
+  constexpr int64_t kExperts = 4, kInner = 10, kTop = 2;
+  const at::Tensor chosen = at::stack({at::arange(kRows).remainder(3), at::arange(kRows).remainder(3) + 1}, 1);
+  const at::Tensor weight = at::full({kRows, kTop}, 0.5, at::kDouble);
+  // [E, in, out] of peft's A [E r, in] and B [out, r E].
+  const auto delta = [](const at::Tensor& a, const at::Tensor& b) {
+    return kScale *
+           at::einsum("ore,eri->eio", {b.view({b.size(0), kRank, kExperts}), a.view({kExperts, kRank, a.size(1)})});
+  };
+  check_all(
+      {{random({kRows, kIn}, 1, 0.5), random({kRows, kIn}, 2)},
+       {random({kExperts, kIn, 2 * kInner}, 3, 0.5), random({kExperts * kRank, kIn}, 4, 0.3),
+        random({2 * kInner, kRank * kExperts}, 5, 0.3), random({kExperts, kInner, kIn}, 6, 0.5),
+        random({kExperts * kRank, kInner}, 7, 0.3), random({kIn, kRank * kExperts}, 8, 0.3)},
+       [&](const Tensors& in, const auto& p) {
+         const auto type = in[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+         const Routing routing{{}, weight.to(type), chosen};
+         return experts(in[0], routing, {with_adapter({p[0], p[1], p[2]}), with_adapter({p[3], p[4], p[5]})}, in[1]);
+       },
+       [&](const Tensors& in, const Tensors& p) {
+         const at::Tensor gate_up = p[0] + delta(p[1], p[2]), down = p[3] + delta(p[4], p[5]);
+         at::Tensor y = in[1];
+         for (int64_t k = 0; k < kTop; ++k) {
+           const at::Tensor e = chosen.select(1, k);
+           const at::Tensor h = at::bmm(in[0].unsqueeze(1), gate_up.index_select(0, e)).squeeze(1);
+           const at::Tensor a = at::silu(h.narrow(1, 0, kInner)) * h.narrow(1, kInner, kInner);
+           y = y + 0.5 * at::bmm(a.unsqueeze(1), down.index_select(0, e)).squeeze(1);
+         }
+         return y;
+       }},
+      "experts");
 }
 
 }  // namespace

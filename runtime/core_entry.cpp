@@ -9,7 +9,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "balance/balance_command.h"
+#include "balance_command/balance_command.h"
 #include "check/check.h"
 #include "check/job_samples.h"
 #include "config/config.h"

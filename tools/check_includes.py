@@ -6,7 +6,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A module of runtime/ may include itself and what stands before it.
-LAYERS = "core config plugins conformance launch data balance load mesh weights comm model reduction optimizer checkpoint metrics train check parity".split()
+LAYERS = "core config plugins conformance launch data balance load mesh weights comm model reduction optimizer checkpoint metrics train check parity balance_command".split()
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 

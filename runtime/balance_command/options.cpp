@@ -1,4 +1,4 @@
-#include "balance/balance_options.h"
+#include "balance_command/options.h"
 
 #include <algorithm>
 #include <fstream>

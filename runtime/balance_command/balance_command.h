@@ -1,24 +1,15 @@
 // `lfrun balance`: what would balancing gain me, before I rent the machines?
 #pragma once
 
-#include <filesystem>
-#include <functional>
 #include <ostream>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "balance/calibration.h"
-#include "balance/policy.h"
+#include "balance_command/comparison.h"
+#include "balance_command/steps.h"
 #include "plugins/plugins.h"
 
 namespace lf {
-
-// Makes the policy of that name with these settings (JSON); throws lf::Error where there is none.
-using PolicyMaker = std::function<Policy(const std::string& id, const std::string& options_json)>;
-
-// A job file's samples, with these settings ("data.max_tokens=512") over it.
-using JobReader = std::function<JobSamples(const std::filesystem::path& job, const std::vector<std::string>& settings)>;
 
 // Plans the given samples with each policy and writes a table, or JSON, to `out`, and a picture where one is asked for.
 // Returns the exit code; throws lf::Error for what the user gave wrong. `arguments`: the words after "balance".

@@ -1,4 +1,4 @@
-#include "balance/samples_file.h"
+#include "balance_command/samples_file.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,5 +1,5 @@
 // `lfrun balance` as a user meets it: what it prints, what it refuses.
-#include "balance/balance_command.h"
+#include "balance_command/balance_command.h"
 
 #include <filesystem>
 #include <fstream>

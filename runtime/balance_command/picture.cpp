@@ -1,4 +1,4 @@
-#include "balance/picture.h"
+#include "balance_command/picture.h"
 
 #include <algorithm>
 #include <array>

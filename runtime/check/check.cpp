@@ -1,5 +1,6 @@
 #include "check/check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -51,6 +52,18 @@ class FirstSamples {
   std::vector<Sample> samples_;
   std::vector<HeldMedia::Lease> media_;
 };
+
+// A device with memory of its own.
+struct Card {
+  std::string id;
+  uint64_t memory_bytes = 0;  // of one; 0: it does not say
+  bool has_collectives = false;
+};
+
+bool has_collectives(const Candidate& plugin) {
+  const std::vector<std::string>& interfaces = plugin.manifest->interfaces;
+  return std::find(interfaces.begin(), interfaces.end(), LF_COLLECTIVE_INTERFACE) != interfaces.end();
+}
 
 class Check {
  public:
@@ -127,12 +140,15 @@ class Check {
   // As a run from here would; it is not opened in this process.
   void choose_device_of(const PluginSet& plugins) {
     try {
-      const DeviceChoice choice =
-          choose_device(plugins, config_.device.name, processes_, device_named_by(job_.origins.at("device.name")));
+      const DeviceChoice choice = choose_device(plugins, config_.device.name, processes_,
+                                                device_named_by(job_.origins.at("device.name")), DeviceLook::kOpenOne);
       if (device_reason_.empty()) device_reason_ = choice.reason;
       job_.config.device.name = choice.id;
       fmt::print("device        {}: {}\n", choice.id, device_reason_);
-      if (!choice.host) return;
+      if (!choice.host) {
+        card_ = Card{choice.id, choice.memory_bytes, has_collectives(plugins.find(PluginKind::kDevice, choice.id))};
+        return;
+      }
       if (sound({"reduction.transport"})) attempt([&] { require_card_to_sum_on(config_, choice.id); });
       if (sound({"optimizer.memory"})) attempt([&] { require_memory_beside_the_hosts(config_, choice.id); });
     } catch (const Error& error) {
@@ -302,17 +318,64 @@ class Check {
   }
 
   void print_memory() const {
-    const std::vector<MemoryPart> parts = estimate_memory(config_, *session_->model, *freezing_, packed(), processes_);
-    uint64_t total = 0;
-    for (const MemoryPart& part : parts) total += part.bytes;
-    fmt::print("memory        {}{}\n", bytes_text(total),
-               processes_ == 1 ? "" : fmt::format(" for each of {}", counted(processes_, "rank")));
+    if (card_) return print_memory_beside_a_card();
+    const std::vector<MemoryPart> parts = memory_parts(std::nullopt);
+    const uint64_t total = sums_of(parts).host;
+    fmt::print("memory        {}{}\n", bytes_text(total), for_each_rank());
     for (const MemoryPart& part : parts) fmt::print("  {:<28}{:>10}\n", part.name, bytes_text(part.bytes));
-    const uint64_t host = host_memory_bytes();
-    if (config_.device.name == "cpu" && static_cast<double>(total) * processes_ > static_cast<double>(host))
-      fmt::print("  warning: {} on this host, which has {}; try {}fewer processes or other hardware\n",
-                 bytes_text(total * static_cast<uint64_t>(processes_)), bytes_text(host),
+    warn_of_host_memory(total);
+  }
+
+  // "auto" is taken for the card's memory where there is room: that AdamW can be had there is for a trial to show.
+  void print_memory_beside_a_card() const {
+    const auto parts_with = [&](bool on_device) {
+      return memory_parts(StatePlaces{.on_device = on_device, .host_gradients = host_sums_gradients()});
+    };
+    const auto by_place = [](const MemorySums& sums) {
+      return fmt::format("{} of a card's memory and {} of the host's", bytes_text(sums.device), bytes_text(sums.host));
+    };
+    const std::string& memory = config_.optimizer.memory;
+    const auto fits = [&](const MemorySums& sums) {
+      return card_->memory_bytes == 0 || sums.device <= card_->memory_bytes;
+    };
+    const bool on_device = memory == "device" || (memory == "auto" && fits(sums_of(parts_with(true))));
+    const std::vector<MemoryPart> parts = parts_with(on_device);
+    const MemorySums sums = sums_of(parts);
+    fmt::print("memory        {}{}\n", by_place(sums), for_each_rank());
+    for (const MemoryPart& part : parts)
+      fmt::print("  {:<28}{:>10}  {}\n", part.name, bytes_text(part.bytes), part.on_device ? "card" : "host");
+    if (memory == "auto" && on_device)
+      fmt::print("  optimizer.memory is auto: the card's where a trial of AdamW there passes; else {}\n",
+                 by_place(sums_of(parts_with(false))));
+    if (!fits(sums))
+      fmt::print("  warning: {} of a card of {}, which has {}; try {}{}a smaller data.max_tokens\n",
+                 bytes_text(sums.device), card_->id, bytes_text(card_->memory_bytes),
+                 on_device ? "optimizer.memory = \"host\", " : "",
                  config_.memory.recompute == "whole" ? "" : "memory.recompute = \"whole\", ");
+    warn_of_host_memory(sums.host);
+  }
+
+  std::vector<MemoryPart> memory_parts(const std::optional<StatePlaces>& places) const {
+    return estimate_memory(config_, *session_->model, *freezing_, packed(), processes_, places);
+  }
+
+  // As train/gradient_transport.h chooses, but for what only opened cards tell.
+  bool host_sums_gradients() const {
+    if (config_.reduction.mode == "fixed") return true;
+    if (processes_ == 1 || config_.reduction.transport == "device") return false;
+    return config_.reduction.transport == "host" || !card_->has_collectives;
+  }
+
+  std::string for_each_rank() const {
+    return processes_ == 1 ? "" : fmt::format(" for each of {}", counted(processes_, "rank"));
+  }
+
+  void warn_of_host_memory(uint64_t bytes) const {
+    const uint64_t host = host_memory_bytes(), all = bytes * static_cast<uint64_t>(processes_);
+    if (all > host)
+      fmt::print("  warning: {} on this host, which has {}; try {}fewer processes or other hardware\n", bytes_text(all),
+                 bytes_text(host),
+                 config_.memory.recompute == "whole" || card_ ? "" : "memory.recompute = \"whole\", ");
   }
 
   void print_resume() {
@@ -345,6 +408,7 @@ class Check {
   const JobConfig& config_;
   const int processes_;
   std::string device_reason_;  // empty: nobody has chosen yet
+  std::optional<Card> card_;   // none: the device is the host, or could not be had
   Problems& problems_;
   Problems opening_;
   std::optional<Session> session_;

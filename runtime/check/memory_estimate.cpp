@@ -36,36 +36,56 @@ Activations activations(const JobConfig& config, const Model& model, const Freez
   return sum;
 }
 
+// Buffers of as many elements as parameters are trained, and the frozen values.
+std::vector<MemoryPart> state_parts(const JobConfig& config, uint64_t trained, uint64_t frozen,
+                                    const std::optional<StatePlaces>& places) {
+  const bool bf16 = config.precision.compute == "bf16", averaged = config.ema.decay > 0;
+  const uint64_t item = bf16 ? 2 : 4;
+  const bool card = places.has_value(), there = card && places->on_device;
+  std::vector<MemoryPart> parts;
+  if (!there || bf16) parts.push_back({"master weights", trained * 4, there});
+  if (card) parts.push_back({"weights that models read", trained * item, true});
+  if (!there && bf16) parts.push_back({"compute weights", trained * 2, false});
+  parts.push_back({"frozen weights", frozen * item, card});
+  if (card) parts.push_back({"gradients", trained * 4, true});
+  if (!there || places->host_gradients)
+    parts.push_back({card ? "gradients on the host" : "gradients", trained * 4, false});
+  parts.push_back({"optimizer moments", trained * 8, there});
+  parts.push_back({"moving average (rank 0)", averaged ? trained * 4 : 0, there});
+  return parts;
+}
+
 }  // namespace
 
+MemorySums sums_of(const std::vector<MemoryPart>& parts) {
+  MemorySums sums;
+  for (const MemoryPart& part : parts) (part.on_device ? sums.device : sums.host) += part.bytes;
+  return sums;
+}
+
 std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& model, const Freezing& freezing,
-                                        const std::vector<BatchFeatures>& batches, int ranks) {
+                                        const std::vector<BatchFeatures>& batches, int ranks,
+                                        const std::optional<StatePlaces>& places) {
   const Description& description = model.description();
   uint64_t trained = 0, frozen = 0;
   for (size_t p = 0; p < description.parameters.size(); ++p) {
     if (description.parameters[p].tied_to >= 0) continue;
     (freezing.frozen[p] ? frozen : trained) += static_cast<uint64_t>(element_count(description.parameters[p]));
   }
-  const bool bf16 = config.precision.compute == "bf16", averaged = config.ema.decay > 0;
-  std::vector<MemoryPart> parts{{"master weights", trained * 4},
-                                {"compute weights", bf16 ? trained * 2 : 0},
-                                {"frozen weights", frozen * (bf16 ? 2 : 4)},
-                                {"gradients", trained * 4},
-                                {"optimizer moments", trained * 8},
-                                {"moving average (rank 0)", averaged ? trained * 4 : 0}};
+  std::vector<MemoryPart> parts = state_parts(config, trained, frozen, places);
   if (config.reduction.mode == "fixed") {
     // Partial sums of the canonical tree, see reduction/reduction.h.
     const auto leaves = static_cast<uint64_t>(config.data.micro_batches);
     parts.push_back({"reduction in fixed order", trained * 4 * (std::bit_width(leaves) + (ranks > 1 ? 1u : 0u))});
   }
-  parts.push_back({"checkpoint snapshot (rank 0)", trained * (averaged ? 16 : 12)});
+  parts.push_back({"checkpoint snapshot (rank 0)", trained * (config.ema.decay > 0 ? 16 : 12)});
   Activations heaviest;
   for (const BatchFeatures& batch : batches) {
     const Activations one = activations(config, model, freezing, batch);
     if (one.total() > heaviest.total()) heaviest = one;
   }
-  parts.push_back({"activations", static_cast<uint64_t>(heaviest.saved)});
-  parts.push_back({"working set of a layer", static_cast<uint64_t>(heaviest.working)});
+  parts.push_back({"activations", static_cast<uint64_t>(heaviest.saved), places.has_value()});
+  parts.push_back({"working set of a layer", static_cast<uint64_t>(heaviest.working), places.has_value()});
   parts.push_back({"process", kProcessBytes});
   std::erase_if(parts, [](const MemoryPart& part) { return part.bytes == 0; });
   return parts;

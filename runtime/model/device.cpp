@@ -54,7 +54,7 @@ Device::Device(const lf_device_api* api, const std::string& id, uint32_t ordinal
          id_, ordinal, count, count);
   call("open", [&](lf_err* err) { return api_->open(shared ? 0 : ordinal, &device_, err); });
   call("info", [&](lf_err* err) { return api_->info(device_, &info_, err); });
-  if (shared && info_.torch_mode != LF_TORCH_BUILT_IN) {
+  if (shared && !is_host()) {
     lf_err err = sdk::make_err();
     api_->close(device_, &err);
     fail(Exit::kUnavailable, "device {}: worker {} of this host has no card, there is 1; start 1 process", id_,

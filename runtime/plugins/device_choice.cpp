@@ -41,14 +41,15 @@ std::string searched(const PluginSet& plugins) {
 std::string devices(uint32_t count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
 
 void require_one_each(std::string_view id, const DeviceSurvey& survey, int workers) {
-  if (survey.shared || static_cast<uint32_t>(workers) <= survey.count) return;
+  if (survey.host || static_cast<uint32_t>(workers) <= survey.count) return;
   fail(Exit::kUnavailable,
        "device {}: expected a card for each of the {} workers of this host, found {}; write launch.processes = {} (or "
        "-n {}), or make more cards visible",
        id, workers, survey.count, survey.count, survey.count);
 }
 
-DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by) {
+DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by,
+                          DeviceLook look) {
   std::vector<const Candidate*> found;
   std::vector<std::string> others;
   for (const Candidate& candidate : plugins.candidates()) {
@@ -64,15 +65,15 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
          searched(plugins),
          others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
          refusals(plugins, wanted));
-  const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers));
+  const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers), look);
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
   require_one_each(wanted, survey, workers);
-  return {std::string(wanted), fmt::format("{}; {} found", named_by, devices(survey.count)),
-          survey.shared || wanted == kHostDevice};
+  return {std::string(wanted), fmt::format("{}; {} found", named_by, devices(survey.count)), survey.host,
+          survey.memory_bytes};
 }
 
-DeviceChoice choose_any(const PluginSet& plugins, int workers) {
+DeviceChoice choose_any(const PluginSet& plugins, int workers, DeviceLook look) {
   std::vector<std::string> there, absent;
   std::string id;
   DeviceSurvey chosen;
@@ -84,7 +85,7 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers) {
       host = true;
       continue;
     }
-    const DeviceSurvey survey = survey_device(candidate, kSurveyLimit, static_cast<uint32_t>(workers));
+    const DeviceSurvey survey = survey_device(candidate, kSurveyLimit, static_cast<uint32_t>(workers), look);
     if (survey.count > 0) {
       there.push_back(fmt::format("{} has {}", name, devices(survey.count)));
       id = name;
@@ -97,7 +98,8 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers) {
   if (there.size() > 1)
     fail(Exit::kUnavailable, "device auto: expected one kind of device, got {}; name one", fmt::join(there, ", "));
   if (there.size() == 1) require_one_each(id, chosen, workers);
-  if (there.size() == 1) return {id, fmt::format("chosen by auto: {}{}", there[0], without), chosen.shared};
+  if (there.size() == 1)
+    return {id, fmt::format("chosen by auto: {}{}", there[0], without), chosen.host, chosen.memory_bytes};
   if (!host)
     fail(Exit::kUnavailable, "device auto: found no device, searched {}{}{}", searched(plugins), without,
          refusals(plugins, kAnyDevice));
@@ -115,8 +117,10 @@ std::string device_named_by(std::string_view origin) {
   return "named by the job";
 }
 
-DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by) {
-  return wanted == kAnyDevice ? choose_any(plugins, workers) : choose_named(plugins, wanted, workers, named_by);
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by,
+                           DeviceLook look) {
+  return wanted == kAnyDevice ? choose_any(plugins, workers, look)
+                              : choose_named(plugins, wanted, workers, named_by, look);
 }
 
 }  // namespace lf

@@ -14,18 +14,25 @@ namespace lf {
 // refused, crashed or did not answer.
 struct DeviceSurvey {
   uint32_t count = 0;
-  bool shared = false;  // it is the host, which any number of workers have together
+  bool host = false;          // of one that was opened: its memory is the host's, and any number of workers share it
+  uint64_t memory_bytes = 0;  // of one that was opened; 0: it does not say
   std::string reason;
 };
 
+// What is asked for beside the number of devices. On a card, opening one takes some tenths of a second, which the
+// start of a run spares: each worker opens its own.
+enum class DeviceLook { kCount, kOpenOne };
+
 // Opens the candidate in a child process, starts it and asks. Driver libraries are loaded there, not here. `workers`:
 // where there are fewer devices, one is opened to see whether it can be shared.
-DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers = 1);
+DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers = 1,
+                           DeviceLook look = DeviceLook::kCount);
 
 struct DeviceChoice {
   std::string id;
-  std::string reason;  // one line for the run record: who asked, and what was found
-  bool host = false;   // it is the host itself, not a card
+  std::string reason;         // one line for the run record: who asked, and what was found
+  bool host = false;          // with kOpenOne: it is the host itself, not a card
+  uint64_t memory_bytes = 0;  // with kOpenOne: of one device; 0: it does not say
 };
 
 constexpr std::string_view kAnyDevice = "auto";
@@ -38,6 +45,7 @@ std::string device_named_by(std::string_view origin);
 // tells where a plugin's id came from, "named by the job". Throws
 // lf::Error(kUnavailable) that says what was searched and why each candidate was not taken; with kAnyDevice also where
 // two kinds are there; and where there are fewer devices than workers.
-DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by);
+DeviceChoice choose_device(const PluginSet& plugins, std::string_view wanted, int workers, std::string_view named_by,
+                           DeviceLook look = DeviceLook::kCount);
 
 }  // namespace lf

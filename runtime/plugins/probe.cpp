@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <sstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -156,20 +157,25 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
   return {std::nullopt, said.substr(end + 1)};
 }
 
-// Its memory is the host's. One that cannot be opened is no card either; whoever loads it says what it lacks.
-bool is_shared(const lf_device_api* api) {
-  if (!LF_HAS(api, open) || !LF_HAS(api, info)) return true;
+struct Opened {
+  bool host = false;
+  uint64_t memory_bytes = 0;
+};
+
+// One that cannot be opened is no card either; whoever loads it says what it lacks.
+Opened open_one(const lf_device_api* api) {
+  if (!LF_HAS(api, open) || !LF_HAS(api, info)) return {.host = true};
   lf_err err = sdk::make_err();
   lf_device device = nullptr;
   if (api->open(0, &device, &err) != LF_OK) refuse("open: {}", err.message);
   auto info = sdk::with_header<lf_device_info>();
   if (api->info(device, &info, &err) != LF_OK) refuse("info: {}", err.message);
   if (LF_HAS(api, close)) api->close(device, &err);
-  return info.uid == 0;
+  return {.host = info.uid == 0, .memory_bytes = info.memory_bytes};
 }
 
-// "COUNT SHARED REASON".
-std::string look_for_devices(const lf_plugin* plugin, uint32_t workers) {
+// "COUNT HOST BYTES REASON".
+std::string look_for_devices(const lf_plugin* plugin, uint32_t workers, DeviceLook look) {
   const auto* api = static_cast<const lf_device_api*>(plugin->get_interface(sdk::str(LF_DEVICE_INTERFACE)));
   if (!LF_HAS(api, probe)) refuse("expected interface {} with probe, got none", LF_DEVICE_INTERFACE);
   Host host;
@@ -178,7 +184,9 @@ std::string look_for_devices(const lf_plugin* plugin, uint32_t workers) {
   uint32_t count = 0;
   std::string reason;
   if (api->probe(&count, sdk::string_sink(reason), &err) != LF_OK) refuse("probe: {}", err.message);
-  return fmt::format("{} {} {}", count, count == 1 && count < workers && is_shared(api) ? 1 : 0, reason);
+  const bool may_be_shared = count == 1 && count < workers;
+  const Opened one = count > 0 && (may_be_shared || look == DeviceLook::kOpenOne) ? open_one(api) : Opened{};
+  return fmt::format("{} {:d} {} {}", count, one.host, one.memory_bytes, reason);
 }
 
 }  // namespace
@@ -187,13 +195,18 @@ std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono:
   return ask_in_child(candidate, limit, [](const lf_plugin*) { return std::string(); }).refusal;
 }
 
-DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers) {
-  const Answer answer =
-      ask_in_child(candidate, limit, [workers](const lf_plugin* plugin) { return look_for_devices(plugin, workers); });
-  if (answer.refusal) return {0, false, *answer.refusal};
-  const size_t space = answer.text.find(' ');
-  return {static_cast<uint32_t>(std::stoul(answer.text)), answer.text[space + 1] == '1',
-          one_line(answer.text.substr(space + 3))};
+DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers,
+                           DeviceLook look) {
+  const Answer answer = ask_in_child(
+      candidate, limit, [workers, look](const lf_plugin* plugin) { return look_for_devices(plugin, workers, look); });
+  if (answer.refusal) return {.reason = *answer.refusal};
+  DeviceSurvey survey;
+  std::istringstream text(answer.text);
+  text >> survey.count >> survey.host >> survey.memory_bytes;
+  text.get();
+  std::getline(text, survey.reason, '\0');
+  survey.reason = one_line(survey.reason);
+  return survey;
 }
 
 }  // namespace lf

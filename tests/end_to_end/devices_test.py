@@ -31,6 +31,14 @@ class Devices(unittest.TestCase):
         words = [word for item in (f"job.output={run}", *sets) for word in ("--set", item)]
         return lfrun(self.job, *words, env={**os.environ, **environment}), run
 
+    def check(self, device, *sets, code=0, **environment):
+        words = [word for item in sets for word in ("--set", item)]
+        environment = {"LF_DEVICE": device, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain"), "LF_SIM_XPU_COUNT": "4",
+                       **environment}
+        result = lfrun("check", self.job, *words, env={**os.environ, **environment})
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result.stdout + result.stderr
+
     def trains(self, *arguments, **environment):
         result, run = self.train(*arguments, **environment)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -128,6 +136,27 @@ class Devices(unittest.TestCase):
                 for folder in ("model", "model_ema"):
                     self.assertEqual((straight / folder / "model.safetensors").read_bytes(),
                                      (resumed / folder / "model.safetensors").read_bytes(), name)
+
+    # The run counts what the device's plugin gave out; AdamW there has up to 1 MiB of its own for one part of the update.
+    def test_check_tells_a_cards_memory_from_the_hosts_as_the_run_then_takes_it(self):
+        counted, told = {}, {}
+        for memory in ("host", "device"):
+            sets = (f"optimizer.memory={memory}", "device.op_fallback=warn", "job.steps=1")
+            counted[memory] = metrics(self.trains(f"counted_{memory}", "kunlun", *sets))[0]["peak_memory_bytes"]
+            check = self.check("kunlun", *sets)
+            told[memory] = {line[2:28].strip(): line.split()[-3:] for line in check.splitlines() if line.startswith("  ")}
+        size, unit, place = told["device"]["optimizer moments"]
+        self.assertEqual((unit, place), ("kB", "card"))
+        self.assertEqual(told["host"]["optimizer moments"], [size, unit, "host"])
+        self.assertEqual(told["host"]["master weights"][2], "host")
+        self.assertEqual(told["device"]["gradients"][2], "card")
+        more = counted["device"] - counted["host"] - float(size) * 1000
+        self.assertTrue(-1000 < more < (1 << 20) + 1000, more)
+
+    def test_check_says_where_adamw_may_be_and_that_a_card_is_too_small(self):
+        text = self.check("kunlun")
+        self.assertIn("optimizer.memory is auto: the card's where a trial of AdamW there passes; else 1.3 MB of a card's", text)
+        self.assertIn("  warning: ", self.check("kunlun", LF_SIM_XPU_MEM="1000000"))
 
     def test_auto_leaves_adamw_to_the_host_where_the_device_has_no_operators_of_its_own_and_says_so(self):
         result, run = self.train("memory_auto", "kunlun", "device.op_fallback=warn", "job.steps=1")

@@ -71,6 +71,22 @@ TEST_F(ChooseDevice, the_host_is_shared_by_any_number_of_workers) {
   EXPECT_EQ(choose("auto", 5).id, "cpu");
 }
 
+TEST_F(ChooseDevice, a_host_device_of_any_name_is_shared_and_the_only_card_of_a_machine_is_not) {
+  install({"house", "others"});
+  EXPECT_EQ(choose("house", 5).id, "house");
+  EXPECT_THAT(refused("others", 2), HasSubstr("device others: expected a card for each of the 2 workers"));
+}
+
+TEST_F(ChooseDevice, one_that_is_opened_says_whether_its_memory_is_the_hosts_and_how_much_there_is) {
+  install({"house", "cards"});
+  const PluginSet plugins({folder_}, host());
+  const auto opened = [&](std::string_view id) { return choose_device(plugins, id, 1, "by", DeviceLook::kOpenOne); };
+  EXPECT_TRUE(opened("house").host);
+  EXPECT_FALSE(opened("cards").host);
+  EXPECT_EQ(opened("cards").memory_bytes, 8'000'000'000U);
+  EXPECT_EQ(opened("cards").reason, "by; 2 devices found");
+}
+
 TEST_F(ChooseDevice, auto_refuses_more_workers_than_the_one_kind_of_card_has) {
   install({"cpu", "cards"});
   EXPECT_THAT(refused("auto", 3), HasSubstr("device cards: expected a card for each of the 3 workers"));

@@ -60,13 +60,14 @@ if(NOT LF_SANITIZE) # which brings its own C++ runtime
                  -static-libgcc)
 endif()
 
-# Devices to choose among: by id, with so many cards.
-foreach(device "cpu 1" "cards 2" "others 1" "empty 0")
+# Devices to choose among: by id, with so many of a uid; 0 is the host's own memory.
+foreach(device "cpu 1 0" "house 1 0" "cards 2 7" "others 1 8" "empty 0 0")
   separate_arguments(device)
   list(GET device 0 id)
   list(GET device 1 count)
+  list(GET device 2 uid)
   add_bad_plugin(device_${id} DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
-                 LF_TEST_ID="${id}" LF_TEST_DEVICES=${count})
+                 LF_TEST_ID="${id}" LF_TEST_DEVICES=${count} LF_TEST_DEVICE_UID=${uid})
 endforeach()
 add_bad_plugin(device_crashes DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
                LF_TEST_ID="crashes" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=crash\(\))

@@ -82,9 +82,27 @@ int32_t probe(uint32_t* count, lf_sink reason, lf_err* err) {
   *count = LF_TEST_DEVICES;
   return lf::sdk::guard(err, [&] { lf::sdk::put(reason, *count == 0 ? "the slot is empty" : ""); });
 }
+#ifdef LF_TEST_DEVICE_UID
+int32_t open_device(uint32_t, lf_device* out, lf_err*) {
+  static int device;
+  *out = reinterpret_cast<lf_device>(&device);
+  return LF_OK;
+}
+int32_t close_device(lf_device, lf_err*) { return LF_OK; }
+int32_t info(lf_device, lf_device_info* info, lf_err*) {
+  info->uid = LF_TEST_DEVICE_UID;
+  info->memory_bytes = 8'000'000'000;
+  return LF_OK;
+}
+#endif
 const lf_device_api kTable = [] {
   auto table = lf::sdk::with_header<lf_device_api>();
   table.probe = probe;
+#ifdef LF_TEST_DEVICE_UID
+  table.open = open_device;
+  table.close = close_device;
+  table.info = info;
+#endif
   return table;
 }();
 #else

@@ -27,6 +27,8 @@ static_assert(sizeof(c10d::ProcessGroupGloo) == 488 && sizeof(c10d::ProcessGroup
 constexpr milliseconds kPeerLook{10};     // between two looks at peers while a collective runs
 constexpr milliseconds kConnect{20'000};  // once all addresses are known; a peer that died then leaves its pair waiting
 constexpr milliseconds kSettle{2'000};    // for an operation to end once its sockets are closed
+constexpr milliseconds kRollLook{1'000};  // between two looks of a waiting rank at whether the roll is called
+constexpr milliseconds kRollCall{3'000};  // for all that wait to have said so
 
 // Our store as c10d's: Gloo leaves addresses there. Waiting is asking again, so that it can be called off.
 class StoreForGloo final : public c10d::Store {
@@ -253,13 +255,14 @@ class GlooGroup final : public Group {
       fail(Exit::kUnavailable, "group {}: {}: {}", name_, what, death_);
     }
     const auto deadline = Clock::now() + membership_->config().timeout;
+    auto next_look = Clock::now() + kRollLook;
     while (!signal.wait_for(kPeerLook)) {
       look_around(what, &signal);
       if (const std::string gone = gone_peer(); !gone.empty() && !signal.is_set()) die_of(gone, what, &signal);
-      if (Clock::now() > deadline) {
-        die_of(fmt::format("a rank did not take part within {} s", membership_->config().timeout.count() / 1000.0),
-               what, &signal);
-      }
+      if (Clock::now() > deadline) die_of(who_is_late(signal), what, &signal);
+      if (Clock::now() < next_look) continue;
+      next_look += kRollLook;
+      if (membership_->roll_is_called(short_name_)) membership_->answer_roll(short_name_);
     }
     try {
       work.wait();
@@ -268,6 +271,24 @@ class GlooGroup final : public Group {
       if (!left_.empty()) end(fmt::format("rank {} has left the group", *left_.begin()), what, &signal);
       die_of(error.what(), what, &signal);
     }
+  }
+
+  // Asks all ranks while their connections still stand.
+  std::string who_is_late(Signal& signal) {
+    membership_->answer_roll(short_name_);
+    membership_->call_roll(short_name_);
+    std::vector<int> silent;
+    const auto end = Clock::now() + kRollCall;
+    do {
+      silent.clear();
+      for (int peer = 0; peer < size(); ++peer)
+        if (!membership_->answered_roll(short_name_, peer)) silent.push_back(peer);
+    } while (!silent.empty() && Clock::now() < end && !signal.wait_for(10 * kPeerLook));
+    const double seconds = membership_->config().timeout.count() / 1000.0;
+    if (silent.empty()) return fmt::format("it did not end within {} s, though every rank waits for it", seconds);
+    return fmt::format("rank{} {} did not take part within {} s, and {} silent: stopped, at something else, or cut off",
+                       silent.size() == 1 ? "" : "s", fmt::join(silent, ", "), seconds,
+                       silent.size() == 1 ? "is" : "are");
   }
 
   void look_around(const char* what, Signal* signal) {
@@ -394,7 +415,9 @@ std::unique_ptr<Group> form_gloo_group(const std::string& name, std::shared_ptr<
       options->devices = {device};
       auto store = c10::make_intrusive<StoreForGloo>(membership, membership->key(name + "/gloo/"));
       auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, config.rank, config.size, options);
-      gloo->setTimeout(config.timeout);
+      // Of its own only where ours, which names the rank, does not come first: it runs from the start of an operation,
+      // ours from when it is waited for.
+      gloo->setTimeout(2 * config.timeout + kRollCall);
       promise.set_value(std::move(gloo));
     } catch (...) {
       promise.set_exception(std::current_exception());

@@ -42,15 +42,35 @@ std::optional<std::string> Membership::first_word() noexcept {
 }
 
 void Membership::say_goodbye(const std::string& group) noexcept {
+  leave_word(group + "/left/" + std::to_string(config_.rank));
+}
+
+bool Membership::said_goodbye(const std::string& group, int rank) noexcept {
+  return word_is_left(group + "/left/" + std::to_string(rank));
+}
+
+void Membership::call_roll(const std::string& group) noexcept { leave_word(group + "/roll"); }
+
+bool Membership::roll_is_called(const std::string& group) noexcept { return word_is_left(group + "/roll"); }
+
+void Membership::answer_roll(const std::string& group) noexcept {
+  leave_word(group + "/waits/" + std::to_string(config_.rank));
+}
+
+bool Membership::answered_roll(const std::string& group, int rank) noexcept {
+  return word_is_left(group + "/waits/" + std::to_string(rank));
+}
+
+void Membership::leave_word(const std::string& at) noexcept {
   try {
-    if (store_) store_->set(key(group + "/left/" + std::to_string(config_.rank)), "1");
+    if (store_) store_->set(key(at), "1");
   } catch (...) {  // the store went down with the job, and so did the peers that would ask
   }
 }
 
-bool Membership::said_goodbye(const std::string& group, int rank) noexcept {
+bool Membership::word_is_left(const std::string& at) noexcept {
   try {
-    return store_ && store_->get(key(group + "/left/" + std::to_string(rank))).has_value();
+    return store_ && store_->get(key(at)).has_value();
   } catch (...) {
     return false;
   }

@@ -320,6 +320,35 @@ TEST(group, a_rank_that_is_late_beyond_the_timeout_is_an_error_and_not_a_hang) {
   EXPECT_EQ(outcomes[1].text, "waited");
 }
 
+TEST(group, a_rank_that_was_stopped_is_named_by_all_that_wait_for_it) {
+  ScratchFolder folder;
+  const auto outcomes = run_ranks(3, [&](int rank) -> std::string {
+    auto store = std::make_shared<FileStore>(folder.path());
+    auto config = config_of(rank, 3);
+    config.timeout = 2s;
+    lf::Rendezvous rendezvous(config, store);
+    auto group = rendezvous.group("dp");
+    if (rank == 1) {
+      store->set("stopping", std::to_string(getpid()));
+      raise(SIGSTOP);
+      return "went on";
+    }
+    std::string text = "nothing happened";
+    try {
+      group->barrier();
+    } catch (const lf::Error& error) {
+      text = error.what();
+    }
+    store->set(fmt::format("rank {} is out", rank), "1");
+    while (!store->get("rank 0 is out") || !store->get("rank 2 is out")) std::this_thread::sleep_for(5ms);
+    if (rank == 0) kill(std::stoi(store->get("stopping").value()), SIGCONT);
+    return text;
+  });
+  for (const size_t rank : {0, 2})
+    EXPECT_THAT(outcomes[rank].text, HasSubstr("rank 1 did not take part within 2 s, and is silent")) << rank;
+  EXPECT_EQ(outcomes[1].text, "went on");
+}
+
 TEST(group, a_rank_that_leaves_in_good_order_does_not_disturb_the_others) {
   const auto outcomes = with_ranks(3, [](lf::Rendezvous& rendezvous, int rank) {
     auto group = rendezvous.group("dp");

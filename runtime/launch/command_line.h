@@ -35,12 +35,16 @@ struct CommandLine {
   std::filesystem::path case_folder;  // kPluginsVerify: --case
   std::string only;                   // kPluginsVerify: --only
   bool all = false, json = false;     // kPluginsVerify
-  std::vector<std::string> words;     // of the other commands, for them to read
+  std::vector<std::string> words;     // of the other commands, for them to read; kHelp: what stood beside it
 };
 
 // `arguments`: without the program's name. Throws lf::Error(kUsage) in one line.
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
 std::string usage();  // for --help, without the job's options
+
+// For COMMAND --help: of check, plugins, options. Empty of what is none of them; parity, export and balance have their
+// own, with their options.
+std::string usage_of(const std::string& command);
 
 }  // namespace lf

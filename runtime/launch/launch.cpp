@@ -287,9 +287,11 @@ int run_tool(const std::string& command, const CommandLine& line, const Environm
 int run_lfrun(const std::vector<std::string>& arguments, const Environment& environment) {
   const CommandLine line = parse_command_line(arguments);
   switch (line.command) {
-    case Command::kHelp:
-      print(usage() + "\nOptions of a job file:\n\n" + options_help());
+    case Command::kHelp: {
+      const std::string own = line.words.empty() ? "" : usage_of(line.words[0]);
+      print(!own.empty() ? own : usage() + "\nOptions of a job file:\n\n" + options_help());
       return 0;
+    }
     case Command::kVersion:
       print(fmt::format("lfrun {}, plugin ABI {}.{}, LibTorch {}\n", LF_VERSION, LF_ABI_MAJOR, LF_ABI_MINOR,
                         LF_CORE_TORCH_BUILD));

@@ -34,6 +34,15 @@ TEST_F(Commands, help_tells_usage_and_every_option_and_needs_no_core) {
               AllOf(HasSubstr("lfrun check JOB.toml"), HasSubstr("[optimizer]"), HasSubstr("  learning_rate ")));
 }
 
+TEST_F(Commands, help_of_a_command_is_its_own) {
+  EXPECT_THAT(run({"check", "--help"}).out,
+              AllOf(StartsWith("lfrun check JOB.toml"), HasSubstr("-n N"), Not(HasSubstr("plugins verify"))));
+  EXPECT_THAT(run({"plugins", "verify", "--help"}).out,
+              AllOf(StartsWith("lfrun plugins"), HasSubstr("--only TEXT"), Not(HasSubstr("-n N"))));
+  EXPECT_THAT(run({"options", "--help"}).out, AllOf(StartsWith("lfrun options"), HasSubstr("--markdown")));
+  EXPECT_THAT(run({"job.toml", "--help"}).out, HasSubstr("lfrun JOB.toml"));
+}
+
 TEST_F(Commands, output_that_cannot_be_written_is_an_error) {
   start({"--help"}, {}, LF_BUILD_DIR "/test_core/bin/lfrun", "/dev/full");
   EXPECT_EQ(wait().code, 74);

@@ -522,10 +522,34 @@ void Trainer::save() {
   writer_.save(state, state_tensors(trained_state()));
 }
 
+// Why the last checkpoint could not be written; none where it stands, and on ranks that write none.
+std::optional<Error> Trainer::failure_of_saving() {
+  if (!leads()) return std::nullopt;
+  try {
+    const std::optional<SaveReport> report = writer_.wait();
+    if (!report || report->outcome == SaveReport::Outcome::kSaved) return std::nullopt;
+    return Error(Exit::kIo, report->reason);
+  } catch (const Error& error) {  // [checkpoint] on_full
+    return error;
+  }
+}
+
+// What the user does once the disk can be written again.
+std::string Trainer::way_on() const {
+  try {
+    if (const auto checkpoint = find_resume_point(directory_.checkpoints(), Verify::kSizes).checkpoint)
+      return fmt::format("then the same command goes on after step {}, from {}", checkpoint->state().step,
+                         checkpoint->path().string());
+    return "then the same command starts again at the first step, as no checkpoint is there";
+  } catch (const Error& error) {
+    return fmt::format("and before the same command can go on: {}", error.what());
+  }
+}
+
 void Trainer::finish_saving() {
-  if (!leads()) return;
-  if (const std::optional<SaveReport> report = writer_.wait(); report && report->outcome != SaveReport::Outcome::kSaved)
-    fail(Exit::kIo, "the last checkpoint could not be written: {}", report->reason);
+  if (const std::optional<Error> unsaved = failure_of_saving())
+    fail(unsaved->exit(), "the checkpoint of step {} could not be written: {}; {}", finished_, unsaved->what(),
+         way_on());
 }
 
 // Which operators a device left to the CPU ([device] op_fallback), summed over the ranks.
@@ -546,14 +570,34 @@ void Trainer::finish() {
          "weights that the run began with",
          counted(finished_, "step"), (directory_.path() / "metrics.jsonl").string());
   if (saved_ != finished_) save();
-  finish_saving();
+  const std::optional<Error> unsaved = failure_of_saving();
   record_operators_on_cpu();
   if (leads()) {
-    metrics_->finish("done");
+    if (unsaved) export_models_instead(*unsaved);
     log::info("trained {}; checkpoint in {}", counted(finished_, "step"), directory_.checkpoints().string());
-    export_models();
+    try {
+      export_models();
+    } catch (const Error& error) {
+      fail(error.exit(), "{}; the checkpoint of step {} is whole: the same command then writes the model alone",
+           error.what(), finished_);
+    }
+    metrics_->finish("done");
   }
   control_->barrier();
+}
+
+// Where there is no room for the last checkpoint there may be some for the weights alone, which are what was wanted.
+void Trainer::export_models_instead(const Error& unsaved) {
+  std::string model = "and no model directory was asked for";
+  try {
+    export_models();
+    if (config_.checkpoint.export_model)
+      model = fmt::format("the model of that step is whole in {}", directory_.model().string());
+  } catch (const Error& error) {
+    model = fmt::format("the model directory neither: {}", error.what());
+  }
+  fail(unsaved.exit(), "the checkpoint of step {}, the last, could not be written: {}; {}; {}", finished_,
+       unsaved.what(), model, way_on());
 }
 
 TrainedState Trainer::trained_state() {

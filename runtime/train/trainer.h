@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/rendezvous.h"
+#include "core/error.h"
 #include "data/dataset.h"
 #include "load/load.h"
 #include "metrics/metrics.h"
@@ -62,10 +63,13 @@ class Trainer {
   double step_flops(const StepWork& work) const;
   bool save_due() const;
   void save();
+  std::optional<Error> failure_of_saving();
+  std::string way_on() const;
   void finish_saving();
   void close_loader(bool done);
   void record_operators_on_cpu();
   void finish();
+  [[noreturn]] void export_models_instead(const Error& unsaved);
   void export_models();
   void start_average();
   TrainedState trained_state();

@@ -41,6 +41,7 @@ class Failures(unittest.TestCase):
             result = lfrun(*command, "--help")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"lfrun {command[0] if command else 'JOB.toml'}", result.stdout)
+            self.assertEqual("SIGTERM, SIGUSR1 or Ctrl-C" in result.stdout, not command, "whose usage is it?")
 
     def test_an_absent_device_is_exit_69_and_never_a_run_on_the_cpu(self):
         result = lfrun(self.job(), env={**os.environ, "LF_DEVICE": "nosuch"})
@@ -181,6 +182,51 @@ class Failures(unittest.TestCase):
         self.assertIn("resumed after step", result.stderr)
         self.assertEqual([row["loss"] for row in metrics(run)],
                          [row["loss"] for row in metrics(self.folder / "straight/run")])
+
+    def with_small_disk(self, folder, size, command):
+        """The command's result where `folder` is a file system of its own, and what is in the run directory after it."""
+        folder.mkdir(parents=True)
+        run = self.folder / "job/run"
+        inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",  # there anyone may mount
+                  f'mount -t tmpfs -o size="$1" tmpfs "{folder}" || exit 99; shift; "$@"; code=$?; '
+                  f'ls -R "{run}/model" "{run}/ckpt"; grep -h state "{run}/status.json"; exit $code', "sh", size]
+        if subprocess.run([*inside, "true"], capture_output=True).returncode == 99:
+            self.skipTest("no file system can be mounted in a user namespace here")
+        return subprocess.run([*inside, *command], capture_output=True, text=True, timeout=240)
+
+    # 1.6 MB hold the model of 0.3 MB, and not the checkpoint's 0.9 with its margin of 1.
+    def test_a_disk_that_is_full_at_the_end_leaves_the_model_and_says_how_to_go_on(self):
+        job, run = self.job(), self.folder / "job/run"
+        result = self.with_small_disk(run, "1600k", lfrun.command(job))
+        self.refuses(result, 74, "the checkpoint of step 6, the last, could not be written:", "free some space",
+                     f"the model of that step is whole in {run}/model",
+                     "then the same command starts again at the first step, as no checkpoint is there")
+        self.assertIn("model.safetensors", result.stdout)
+        self.assertIn("failed: ", result.stdout)
+        self.assertNotIn("step-", result.stdout)
+
+    def test_a_model_that_cannot_be_written_is_written_by_the_same_command_from_the_last_checkpoint(self):
+        job, run = self.job(), self.folder / "job/run"
+        result = self.with_small_disk(run / "model", "16k", lfrun.command(job))  # which cannot be renamed
+        self.assertNotEqual(result.returncode, 0, result.stdout)
+        self.assertIn("the checkpoint of step 6 is whole: the same command then writes the model alone", result.stderr)
+        self.assertIn("failed: ", result.stdout)
+        again = lfrun(job)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertTrue((run / "model/model.safetensors").exists())
+        self.assertEqual(len(metrics(run)), 6)
+
+    def test_a_stopped_worker_is_named_by_those_that_wait_for_it(self):
+        job = self.job(launch={"processes": 2}, reduction={"timeout_seconds": 4}, job={"steps": 100000})
+        with subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True) as launcher:
+            deadline = time.monotonic() + 40
+            while time.monotonic() < deadline and not (self.folder / "job/run/metrics.jsonl").exists():
+                time.sleep(0.01)
+            children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+            os.kill(int(children[1]), signal.SIGSTOP)
+            _, text = launcher.communicate(timeout=60)
+        self.assertEqual(launcher.returncode, 69, text)
+        self.assertIn("rank 1 did not take part within 4 s, and is silent", text)
 
     def test_another_job_is_not_resumed_from_this_ones_checkpoint(self):
         job = self.job()

@@ -17,11 +17,10 @@ import struct
 import numpy as np
 from PIL import Image
 
-from messages import line, pairs
+from messages import line
+from pictures import BLOCK, COLOURS, is_held_out, pictures, read_picture
 
-BLOCK, PACK = 4, 2  # pixels of a block; latents that the model packs into one row
 WORDS = 32
-COLOURS, HELD_OUT = 3, 16
 
 
 def cosines():
@@ -53,18 +52,6 @@ def picture_of(latents):
     return np.einsum("ky,lx,cklhw->hywxc", cosines(), cosines(), blocks).reshape(h * BLOCK, w * BLOCK, 3)
 
 
-def read_picture(path, side):
-    """The picture, at most side x side pixels in area, its proportions kept, sides in multiples of a packed row's."""
-    with Image.open(path) as image:
-        image = image.convert("RGBA")
-        flat = Image.new("RGBA", image.size, "white")
-        flat.alpha_composite(image)
-        scale = min(1.0, side / np.sqrt(image.width * image.height))
-        unit = BLOCK * PACK
-        size = [max(unit, round(s * scale / unit) * unit) for s in image.size]
-        return np.asarray(flat.convert("RGB").resize(size, Image.BICUBIC), np.float64) / 127.5 - 1
-
-
 def text_rows(text, columns):
     """[words, columns]: each word the sum of its letter triples' vectors, of length sqrt(columns)."""
     rows = []
@@ -94,21 +81,6 @@ def read_latents(path):
     entry = json.loads(data[8:8 + size])["latents"]
     begin, end = entry["data_offsets"]
     return np.frombuffer(data[8 + size + begin:8 + size + end], "<f4").reshape(entry["shape"]).astype(np.float64)
-
-
-def is_held_out(index):
-    return index % HELD_OUT == HELD_OUT - 1
-
-
-def pictures(source, limit):
-    """(name, text, path) of each picture, once."""
-    seen = set()
-    for name, text, media in pairs(source):
-        for path in media:
-            if path in seen or not path.exists() or len(seen) == limit:
-                continue
-            seen.add(path)
-            yield f"{name}/{path.name}", f"{text} {path.stem.replace('-', ' ')}", path
 
 
 class Cosines:

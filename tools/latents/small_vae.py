@@ -5,7 +5,7 @@
 
 As the large ones are made (arXiv:1312.6114, arXiv:2112.10752), in small: blocks of 4 x 4 pixels, a few residual convolutions, a
 mean and a variance of each latent; the mean absolute error of crops, and a little of the divergence from a normal distribution.
-Every sixteenth picture, which pictures_to_latents.py holds out, is left out here too, and told of at the end. Needs torch.
+Every sixteenth picture, which is held out (pictures.py), is left out here too, and told of at the end. Needs torch.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 
-from pictures_to_latents import BLOCK, COLOURS, is_held_out, pictures, read_picture
+from pictures import BLOCK, COLOURS, is_held_out, pictures, read_picture
 
 WIDTH, CROP, BATCH = 64, 64, 16
 DIVERGENCE = 1e-4  # share of the loss: enough to keep latents near 0, little enough for sharp pictures

@@ -13,6 +13,10 @@ function(lf_add_plugin name)
                         LIBRARY_OUTPUT_DIRECTORY ${LF_PLUGIN_OUTPUT_DIR} CXX_VISIBILITY_PRESET hidden
                         C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
                         LINK_DEPENDS ${LF_PLUGIN_CMAKE_DIR}/one_symbol.map)
+  # The linker then notes which level of x86-64 was compiled for, and an older processor refuses the file.
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:C,GNU>:-mneeded> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-mneeded>)
+  endif()
   target_link_options(${name} PRIVATE -Wl,--version-script=${LF_PLUGIN_CMAKE_DIR}/one_symbol.map -Wl,-z,now
                       -Wl,--exclude-libs,ALL $<$<NOT:$<BOOL:${LF_SANITIZE}>>:-Wl,-z,defs>)
   add_custom_command(TARGET ${name} POST_BUILD VERBATIM

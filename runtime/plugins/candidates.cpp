@@ -6,6 +6,7 @@
 #include "plugins/lock.h"
 #include "plugins/manifest.h"
 #include "plugins/plugins.h"
+#include "plugins/processor.h"
 #include "plugins/refusal.h"
 #include "plugins/trust.h"
 
@@ -49,6 +50,7 @@ Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
     candidate.device = opened.status().st_dev;
     candidate.inode = opened.status().st_ino;
     const ElfFile elf(opened);
+    require_processor(elf, host.x86_level > 0 ? host.x86_level : x86_level_here());
     candidate.manifest = parse_manifest(read_plugin_note(elf));
     require_compatible(*candidate.manifest, host);
     require_sound_linkage(read_linkage(elf), *candidate.manifest);

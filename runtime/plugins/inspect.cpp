@@ -9,6 +9,7 @@
 #include "plugins/dependencies.h"
 #include "plugins/linkage.h"
 #include "plugins/lock.h"
+#include "plugins/processor.h"
 #include "plugins/refusal.h"
 #include "plugins/sha256.h"
 
@@ -138,6 +139,10 @@ Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const st
       page.line("lane", lane_of(m, host));
     }
     const Linkage linkage = read_linkage(elf);
+    const int level = needed_x86_level(elf);
+    page.line("processor", level == 0   ? "not stated (GCC states it with -mneeded)"
+                           : level == 1 ? "any x86-64"
+                                        : fmt::format("x86-64-v{} or later", level));
     page.line("binding", linkage.binds_now ? "all at load (BIND_NOW)" : "lazy as linked; lfrun binds all at load");
     for (const std::string& entry : linkage.rpath) page.line("RPATH", entry);
     for (const std::string& entry : linkage.runpath) page.line("RUNPATH", entry);

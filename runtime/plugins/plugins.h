@@ -47,6 +47,7 @@ struct PluginHost {
   std::string torch_build;  // "2.11.0+cu130"
   std::vector<std::string> extensions = {LF_PARALLEL_EXTENSION, LF_MEDIA_EXTENSION};
   LockUse lock = LockUse::kIfThere;
+  int x86_level = 0;  // of the processor, see processor.h; 0: the one that this runs on
 };
 
 // A file named *.lfplugin.so. With `refusal` ("expected ..., got ...; next move") it is not to be opened.

@@ -3,6 +3,7 @@
 #include "plugins/elf_note.h"
 #include "plugins/linkage.h"
 #include "plugins/manifest.h"
+#include "plugins/processor.h"
 #include "plugins/refusal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -21,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const lf::ElfFile elf(file);
     without_refusal([&] { lf::require_fixed_places(lf::read_linkage(elf)); });
     without_refusal([&] { lf::read_symbols(elf); });
+    without_refusal([&] { lf::require_processor(elf, 1); });
     lf::parse_manifest(lf::read_plugin_note(elf));
   });
   without_refusal([&] {

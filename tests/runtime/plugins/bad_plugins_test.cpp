@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 
+#include "plugins/inspect.h"
 #include "runtime/plugins/plugin_folder.h"
 
 namespace lf::test {
@@ -55,6 +56,20 @@ TEST_F(BadPlugins, one_for_another_abi_is_refused_unopened) {
 TEST_F(BadPlugins, one_for_another_libtorch_is_refused_unopened) {
   EXPECT_THAT(refusal_of("other_torch"),
               HasSubstr("expected a plugin for LibTorch 2.11.0+cu130, got one for 1.2.3+cu999"));
+}
+
+TEST_F(BadPlugins, one_compiled_for_a_later_processor_is_refused_unopened) {
+  const auto file = write(bytes_of("needs_v4"), "needs_v4.lfplugin.so");
+  PluginHost older = host();
+  older.x86_level = 3;
+  EXPECT_EQ(judge_plugin(file, older).refusal.value_or("taken"),
+            "expected code for this processor, x86-64-v3, got code for x86-64-v4; rebuild it with -march=x86-64-v3");
+  PluginHost same = host();
+  same.x86_level = 4;
+  EXPECT_EQ(judge_plugin(file, same).refusal.value_or("taken"), "taken");
+  EXPECT_THAT(inspect_plugin(file, same).text, HasSubstr("processor    x86-64-v4 or later\n"));
+  older.x86_level = 1;
+  EXPECT_EQ(judge_plugin(write(bytes_of("good_00"), "good.lfplugin.so"), older).refusal.value_or("taken"), "taken");
 }
 
 TEST_F(BadPlugins, one_that_needs_a_host_ability_of_the_future_is_refused_unopened) {

@@ -112,6 +112,8 @@ struct StoreServer::State {
       } catch (const BadStoreFrame& bad) {
         close_after(connection, bad.what());
       }
+      // Before the next answer is made: small requests for large values multiply.
+      if (connection.out.size() > kMostUnsentBytes) connection.closing = true;
     }
     connection.in.erase(0, at);
     return !connection.closing;

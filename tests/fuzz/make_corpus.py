@@ -46,6 +46,17 @@ def sample_line():
         write(f"sample_line/{number}", json.dumps(line, ensure_ascii=number % 2 == 0))
 
 
+def store():
+    text = lambda value: struct.pack("<I", len(value)) + value
+    number = lambda value: struct.pack("<q", value)
+    frame = lambda op, *fields: struct.pack("<IB", 1 + sum(map(len, fields)), op) + b"".join(fields)
+    write("store/set_get_erase", frame(1, text(b"k"), text(b"v" * 40)) + frame(2, text(b"k")) + frame(6, text(b"k")) + frame(7))
+    write("store/add_compare", frame(3, text(b"n"), number(5)) + frame(3, text(b"n"), number(-(1 << 63))) +
+          frame(8, text(b"n"), text(b"5"), text(b"6")) + frame(1, text(b"n"), text(b"x")) + frame(3, text(b"n"), number(1)))
+    write("store/wait_check", frame(5, text(b"a"), text(b"b")) + frame(4, number(1 << 62), text(b"a")) + frame(2, text(b"a")))
+    write("store/cut", frame(1, text(b"key"), text(b"value"))[:-2])
+
+
 def tokenizer():
     letters = "".join(chr(c) for c in range(33, 127))
     vocab = {letter: i for i, letter in enumerate(letters)}
@@ -142,7 +153,7 @@ def plugin_file(path):
 
 
 if __name__ == "__main__":
-    for seeds in (safetensors, sample_line, tokenizer, job_toml, checkpoint, tar):
+    for seeds in (safetensors, sample_line, store, tokenizer, job_toml, checkpoint, tar):
         seeds()
     write("image/none", b"\xff\xd8\xff\xe0")
     if len(sys.argv) > 1:

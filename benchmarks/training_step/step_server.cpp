@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/freed_memory.h"
 #include "model/runner.h"
 #include "optimizer/adamw.h"
 #include "parity/case.h"
@@ -78,7 +79,8 @@ AdamW make_optimizer(const ParameterStore& store, int threads) {
 
 int serve(const Arguments& arguments) {
   at::set_num_threads(arguments.threads);
-  setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", 0);
+  setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", 0);  // as lfrun does, both
+  keep_freed_memory();
   JobConfig config;
   config.plugin_dirs = {arguments.plugins};
   config.model.family = arguments.family;

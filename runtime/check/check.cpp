@@ -177,13 +177,17 @@ class Check {
       int64_t own = 0;
       for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
         if (description().parameters[p].tied_to < 0) own += element_count(description().parameters[p]);
-      int64_t adapters = 0;
-      for (const size_t p : component.adapters) adapters += element_count(description().parameters[p]);
+      int64_t adapters = 0, halves = 0;  // of A and B, those of tied weights once
+      for (const size_t p : component.adapters) {
+        if (description().parameters[p].tied_to >= 0) continue;
+        adapters += element_count(description().parameters[p]);
+        ++halves;
+      }
       fmt::print("  {:<12}{} in {}{}\n", component.name, count_text(own), counted(component.n_units, "unit"),
                  freezing_->all_frozen(component) ? ", frozen"
-                 : adapters > 0                   ? fmt::format(", {} with {} parameters",
-                                                                counted(component.adapters.size() / 2, "adapter"), count_text(adapters))
-                                                  : "");
+                 : adapters > 0
+                     ? fmt::format(", {} with {} parameters", counted(halves / 2, "adapter"), count_text(adapters))
+                     : "");
     }
     if (!begun_anew_.empty()) fmt::print("  new         {}\n", begun_anew_);
     for (size_t g = 0; g < config_.optimizer.groups.size() && !groups_.empty(); ++g) print_group(g);

@@ -239,11 +239,13 @@ std::vector<Option> all_options() {
               "The share of an adapter's input that is dropped; drawn from the seed, the step and the samples of the "
               "micro-batch."},
              share_below_one(), &J::lora, &LoraSection::dropout),
-      option({"lora.targets", "",
-              "Glob patterns over component names and the names of linear maps (as files or transformers have them, "
-              "with or without .weight): these get adapters, and nothing else but also_train is trained. One that "
-              "matches no such map is an error."},
-             {}, &J::lora, &LoraSection::targets),
+      option(
+          {"lora.targets", "",
+           "Glob patterns over component names and the names of linear maps, tables, heads and experts (as files or "
+           "transformers have them, with or without .weight): these get adapters, and nothing else but also_train is "
+           "trained. Tables, heads and experts are meant by their own names alone. One that matches no such map is an "
+           "error."},
+          {}, &J::lora, &LoraSection::targets),
       with_fields(
           option({"lora.groups", "",
                   "Further targets with numbers of their own, where theirs differ: [[lora.groups]]. A map "

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lf/plugin_api/slice.h"
@@ -23,6 +24,8 @@ struct ParameterPart {
 
 // A or B of an adapter: the host's own, of which no model directory knows.
 inline constexpr uint32_t kParameterAdapter = 1u << 31;
+// What begins the name of every tensor of a directory of adapters: what peft calls the model that it wraps.
+inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
 struct ParameterInfo {
   std::string name;
@@ -32,8 +35,9 @@ struct ParameterInfo {
   uint32_t flags = 0;            // LF_PARAM_..., and kParameterAdapter
   int32_t init = LF_INIT_ZEROS;  // LF_INIT_..., with its two numbers
   double init_a = 0, init_b = 0;
-  double sign_step = 0;  // lf_param.sign_step
-  int64_t tied_to = -1;  // index, in the table, of the earlier parameter whose values it shares; -1: its own
+  double sign_step = 0;         // lf_param.sign_step
+  std::string class_name = {};  // lf_param.class_name
+  int64_t tied_to = -1;         // index, in the table, of the earlier parameter whose values it shares; -1: its own
 };
 
 // Throws lf::Error(kConfig) that names the parameter where shapes, axes, parts or ties do not fit together. Everything

@@ -133,6 +133,7 @@ class Reader {
     info.init_a = raw.init_a;
     info.init_b = raw.init_b;
     info.sign_step = raw.sign_step;  // 0 where the plugin is older than it
+    info.class_name = sdk::view(raw.class_name);
     if (raw.tied_param >= 0) {
       if (raw.tied_component < 0 || static_cast<uint32_t>(raw.tied_component) > c)
         wrong(fmt::format("parameter {} is tied to one that does not come before it", info.name));

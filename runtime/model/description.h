@@ -32,14 +32,17 @@ struct Output {
   int64_t columns = 0;
 };
 
-// A low-rank adapter of one part of a linear parameter; parameters by index in Description::parameters.
+// A low-rank adapter of one part of a linear parameter, or of a stack of experts; parameters by index in
+// Description::parameters.
 struct Adapter {
   size_t parameter = 0;  // the map's
   uint32_t part = 0;
-  size_t down = 0, up = 0;  // A [rank, in], B [rows of the part, rank]
+  size_t down = 0, up = 0;  // A and B, as lf_adapter has them
   int64_t rank = 0;
   double alpha = 0, dropout = 0;
-  std::string module;  // what the class that opens the files calls the map
+  std::string module;   // what the class that opens the files calls the map; of experts, their module
+  std::string stack;    // of experts: the parameter in that module
+  int64_t shares = -1;  // of a parameter that is tied to an adapted one: the index of that one's adapter
 
   double scale() const { return alpha / static_cast<double>(rank); }
 };
@@ -67,8 +70,8 @@ int64_t element_count(const ParameterInfo& parameter);
 Description describe(const lf_model_api* api, lf_model model, const std::string& plugin_id);
 
 struct AdapterRequest {
-  size_t parameter = 0;  // LF_PARAM_LINEAR, by index in Description::parameters
-  uint32_t part = 0;
+  size_t parameter = 0;  // LF_PARAM_LINEAR and not tied, by index in Description::parameters
+  uint32_t part = 0;     // 0 of a stack of experts
   int64_t rank = 0;
   double alpha = 0, dropout = 0;
 };

@@ -102,7 +102,7 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
                       store.master().data() + slot.offset);
   }
   if (request.adapter)
-    source.export_adapters(store, config, request.out);
+    source.export_adapters(store, config, session.model_config, request.out);
   else
     source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), request.out);
   fmt::print("{}: step {}{}\n", request.out.string(), checkpoint.state().step, averaged ? ", moving average" : "");

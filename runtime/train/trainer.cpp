@@ -621,7 +621,7 @@ void Trainer::export_models() {
   const bool instead = average_ && config_.ema.export_as == "instead";
   if (instead) take_average();
   if (!session_.model->description().adapters.empty()) {
-    source_.export_adapters(store_, config_, directory_.path() / "adapter");
+    source_.export_adapters(store_, config_, session_.model_config, directory_.path() / "adapter");
     log::info("adapters, for peft: {}", (directory_.path() / "adapter").string());
   }
   if (!config_.checkpoint.export_model) return;

@@ -89,12 +89,13 @@ WeightSource::WeightSource(const JobConfig& config, const Description& descripti
 }
 
 void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
+  if (adapters_) require_shared(*adapters_, store.description());
   std::vector<float> values;
   for (const ParameterSlot& slot : store.slots()) {
     const ParameterInfo& parameter = store.description().parameters[slot.parameter];
     values.resize(static_cast<size_t>(slot.elements));
     if (adapters_ && (parameter.flags & kParameterAdapter) != 0) {
-      values = adapters_->values(parameter.parts[0].name, parameter.shape);
+      take_adapter(*adapters_, parameter, values);
       require_finite(adapters_->path().string(), parameter, values);
     } else if (plan_ && (parameter.flags & kParameterAdapter) == 0 && !plan_->is_absent(slot.parameter)) {
       plan_->load(slot.parameter, DType::kF32, values.data());
@@ -157,9 +158,15 @@ std::vector<float> WeightSource::own_values(const ParameterStore& store, const P
 }
 
 void WeightSource::export_adapters(const ParameterStore& store, const JobConfig& config,
-                                   const std::filesystem::path& target) const {
+                                   const std::string& model_config, const std::filesystem::path& target) const {
   PosixFileSystem files;
-  write_adapter_directory(files, adapter_export(store, config), target);
+  const AdapterExport made = adapter_export(store, config, model_config);
+  write_adapter_directory(files, made, target);
+  if (made.diffusers && !made.whole_modules.empty())
+    log::warning(
+        "{}: pytorch_lora_weights.safetensors, for pipelines of diffusers, has adapters alone; what lora.also_train "
+        "trained is in adapter_model.safetensors, for peft",
+        target.string());
 }
 
 }  // namespace lf

@@ -29,8 +29,10 @@ class WeightSource {
   void export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
                     const std::filesystem::path& tokenizer, const std::filesystem::path& target) const;
 
-  // Writes `target`, a directory of the adapters (and of what is trained beside them) that peft opens over the base.
-  void export_adapters(const ParameterStore& store, const JobConfig& config, const std::filesystem::path& target) const;
+  // Writes `target`, a directory of the adapters (and of what is trained beside them) that peft opens over the base,
+  // and pipelines of diffusers where config.json is of one of its models.
+  void export_adapters(const ParameterStore& store, const JobConfig& config, const std::string& model_config,
+                       const std::filesystem::path& target) const;
 
   const LoadPlan* plan() const { return plan_.get(); }
   // What begins at random beside a directory's weights, for a person; empty: nothing.

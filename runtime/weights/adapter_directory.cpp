@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <regex>
 
@@ -19,7 +20,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfigName = "adapter_config.json";
 constexpr const char* kWeightsName = "adapter_model.safetensors";
-constexpr std::string_view kDown = ".lora_A.weight", kUp = ".lora_B.weight";
+constexpr std::string_view kDown = ".lora_A.weight", kUp = ".lora_B.weight", kWrapped = ".base_layer";
+constexpr std::string_view kTableUp = ".lora_embedding_A", kTableDown = ".lora_embedding_B";
+constexpr const char* kPipelineName = "pytorch_lora_weights.safetensors";  // of diffusers (loaders/lora_base.py)
+constexpr std::string_view kPipelinePrefix = "transformer.";
 constexpr uint64_t kMostConfigBytes = 16 << 20;
 
 // The pattern that peft takes for a module (get_pattern_key of its tuners_utils.py): the first that matches the name's
@@ -45,9 +49,32 @@ Json number(double value) {  // peft's own are integers
   return value;
 }
 
+std::vector<std::string> texts(const Json& config, const char* key) {
+  std::vector<std::string> found;
+  if (config.contains(key) && config[key].is_array())
+    for (const Json& item : config[key])
+      if (item.is_string()) found.push_back(item);
+  return found;
+}
+
+// Which parameter of a module an adapter is on; empty: on the module's map. peft wraps a module once for each of its
+// parameters that is a target, in the order in which the class has them, and all classes with experts have gate_up_proj
+// before down_proj; so ".base_layer" at the end of a name says that another one follows.
+std::string target_parameter(const std::vector<std::string>& targets, const std::string& module, size_t wrapped) {
+  std::vector<std::string> of_module;
+  for (const std::string& target : targets) {
+    const size_t dot = target.rfind('.');
+    const std::string own = dot == target.npos ? "" : target.substr(0, dot), last = target.substr(dot + 1);
+    if (own.empty() || module == own || module.ends_with("." + own)) of_module.push_back(last);
+  }
+  std::sort(of_module.begin(), of_module.end(), std::greater<>());  // gate_up_proj, down_proj
+  of_module.erase(std::unique(of_module.begin(), of_module.end()), of_module.end());
+  return wrapped < of_module.size() ? of_module[of_module.size() - 1 - wrapped] : std::string();
+}
+
 void refuse_other_kinds(const std::string& place, const Json& config) {
   const auto refuse = [&](const std::string& what) {
-    fail(Exit::kBadData, "{}: {}; only plain LoRA on linear maps is taken", place, what);
+    fail(Exit::kBadData, "{}: {}; only plain LoRA is taken", place, what);
   };
   if (const std::string type = config.value("peft_type", ""); type != "LORA")
     refuse("peft_type: expected LORA, got " + (type.empty() ? "none" : type));
@@ -72,6 +99,8 @@ AdapterDirectory AdapterDirectory::open(const fs::path& path) {
   const Json config = Json::parse(read_text_file(config_path, kMostConfigBytes), nullptr, false);
   if (!config.is_object()) fail(Exit::kBadData, "{}: expected a JSON object; write it again", config_path.string());
   refuse_other_kinds(config_path.string(), config);
+  const std::vector<std::string> targets = texts(config, "target_parameters");
+  made.ties_ = config.contains("ensure_weight_tying") && config["ensure_weight_tying"] == true;
   made.file_ = std::make_unique<SafetensorsFile>(path / kWeightsName);
   for (const TensorEntry& tensor : made.file_->tensors()) {
     const std::string& name = tensor.name;
@@ -80,22 +109,36 @@ AdapterDirectory AdapterDirectory::open(const fs::path& path) {
     };
     if (!name.starts_with(kAdapterPrefix)) refuse("expected a name that begins with base_model.model.");
     made.names_.push_back(name);
-    if (name.find("lora_embedding_") != std::string::npos) refuse("adapters of embeddings are not taken");
-    if (name.ends_with(kUp) &&
-        made.file_->find(name.substr(0, name.size() - kUp.size()) + std::string(kDown)) == nullptr)
-      refuse("its lora_A is missing");
-    if (!name.ends_with(kDown)) continue;
-    const std::string stem = name.substr(0, name.size() - kDown.size());
-    SavedAdapter adapter{stem.substr(kAdapterPrefix.size()), 0, 0};
-    const TensorEntry* up = made.file_->find(stem + std::string(kUp));
-    if (up == nullptr) refuse("its lora_B is missing");
+    const auto other_half = [&](std::string_view mine, std::string_view its) {
+      const std::string stem = name.substr(0, name.size() - mine.size());
+      const TensorEntry* found = made.file_->find(stem + std::string(its));
+      if (found == nullptr) refuse(fmt::format("its {} is missing", its.substr(1)));
+      return found;
+    };
+    if (name.ends_with(kUp)) other_half(kUp, kDown);
+    if (name.ends_with(kTableDown)) other_half(kTableDown, kTableUp);
+    const bool table = name.ends_with(kTableUp);
+    if (!table && !name.ends_with(kDown)) continue;
+    const std::string_view ending = table ? kTableUp : kDown;
+    const TensorEntry* up = other_half(ending, table ? kTableDown : kUp);
     if (tensor.shape.size() != 2 || up->shape.size() != 2 || up->shape[1] != tensor.shape[0])
       refuse("expected A [r, in] and B [out, r]; adapters of convolutions are not taken");
+    SavedAdapter adapter;
+    adapter.module = name.substr(kAdapterPrefix.size(), name.size() - kAdapterPrefix.size() - ending.size());
+    adapter.table = table;
     adapter.rank = tensor.shape[0];
-    const double stated = by_pattern(config, "rank_pattern", adapter.module, config["r"].get<double>());
-    if (static_cast<double>(adapter.rank) != stated)
+    size_t wrapped = 0;
+    for (; adapter.module.ends_with(kWrapped); ++wrapped)
+      adapter.module.resize(adapter.module.size() - kWrapped.size());
+    if (!table) adapter.parameter = target_parameter(targets, adapter.module, wrapped);
+    if (wrapped > 0 && adapter.parameter.empty()) refuse("target_parameters names no parameter of it");
+    const auto stated =
+        static_cast<int64_t>(by_pattern(config, "rank_pattern", adapter.key(), config["r"].get<double>()));
+    if (!adapter.parameter.empty() && stated > 0 && adapter.rank % stated == 0)
+      adapter.rank = stated;  // of each expert
+    if (adapter.rank != stated)
       refuse(fmt::format("its rank is {}, but {} says {}", adapter.rank, kConfigName, stated));
-    adapter.alpha = by_pattern(config, "alpha_pattern", adapter.module, config["lora_alpha"].get<double>());
+    adapter.alpha = by_pattern(config, "alpha_pattern", adapter.key(), config["lora_alpha"].get<double>());
     made.adapters_.push_back(std::move(adapter));
   }
   if (made.adapters_.empty()) fail(Exit::kBadData, "{}: holds no adapter", made.file_->path().string());
@@ -112,50 +155,90 @@ std::vector<float> AdapterDirectory::values(const std::string& name, const std::
   return values;
 }
 
-void write_adapter_directory(FileSystem& files, const AdapterExport& made, const fs::path& target) {
-  // The commonest rank and alpha are the directory's; modules with others are named.
+namespace {
+
+struct NamedTensor {
+  std::string name;
+  const AdapterTensor* tensor;
+};
+
+void write_tensors(FileSystem& files, const fs::path& file, const std::vector<NamedTensor>& tensors,
+                   std::map<std::string, std::string> metadata) {
+  std::vector<TensorSpec> specs;
+  for (const NamedTensor& named : tensors) specs.push_back({named.name, DType::kF32, named.tensor->shape});
+  const SafetensorsHeader header = SafetensorsHeader::plan(std::move(specs), std::move(metadata));
+  const std::unique_ptr<OutputFile> out = files.create(file, header.file_size());
+  out->write(0, header.text().data(), header.text().size());
+  for (const NamedTensor& named : tensors)
+    out->write(header.find(named.name)->begin, named.tensor->values.data(),
+               named.tensor->values.size() * sizeof(float));
+  out->sync();
+}
+
+// adapter_config.json. The commonest rank and alpha are the directory's; modules with others are named.
+Json config_of(const AdapterExport& made) {
   std::map<std::pair<int64_t, double>, size_t> counts;
   for (const SavedAdapter& adapter : made.adapters) ++counts[{adapter.rank, adapter.alpha}];
   const auto common = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
                         return a.second < b.second;
                       })->first;
-  Json modules = Json::array(), ranks = Json::object(), alphas = Json::object();
+  Json modules = Json::array(), parameters = Json::array(), ranks = Json::object(), alphas = Json::object();
   for (const SavedAdapter& adapter : made.adapters) {
-    modules.push_back(adapter.module);
-    if (adapter.rank != common.first) ranks[adapter.module] = adapter.rank;
-    if (adapter.alpha != common.second) alphas[adapter.module] = number(adapter.alpha);
+    if (!adapter.shares) (adapter.parameter.empty() ? modules : parameters).push_back(adapter.key());
+    const std::string key = (made.exact ? "^" : "") + adapter.key();
+    if (adapter.rank != common.first) ranks[key] = adapter.rank;
+    if (adapter.alpha != common.second) alphas[key] = number(adapter.alpha);
   }
-  Json config = {{"alpha_pattern", alphas},
-                 {"base_model_name_or_path", made.base.empty() ? Json() : Json(made.base)},
-                 {"bias", "none"},
-                 {"fan_in_fan_out", false},
-                 {"inference_mode", true},
-                 {"init_lora_weights", true},
-                 {"lora_alpha", number(common.second)},
-                 {"lora_dropout", made.dropout},
-                 {"modules_to_save", made.whole_modules.empty() ? Json() : Json(made.whole_modules)},
-                 {"peft_type", "LORA"},
-                 {"r", common.first},
-                 {"rank_pattern", ranks},
-                 {"target_modules", modules},
-                 {"task_type", nullptr},
-                 {"use_dora", false},
-                 {"use_rslora", false}};
-  std::vector<TensorSpec> specs;
-  for (const AdapterTensor& tensor : made.tensors) specs.push_back({tensor.name, DType::kF32, tensor.shape});
-  const SafetensorsHeader header = SafetensorsHeader::plan(std::move(specs), {{"format", "pt"}});
+  if (made.exact) {  // a text is a pattern of whole names, where a list is one of endings
+    std::string pattern;
+    for (const std::string module : modules)
+      pattern += (pattern.empty() ? "" : "|") + std::regex_replace(module, std::regex("\\."), "\\.");
+    modules = pattern;
+  }
+  return {{"alpha_pattern", alphas},
+          {"base_model_name_or_path", made.base.empty() ? Json() : Json(made.base)},
+          {"bias", "none"},
+          {"ensure_weight_tying", made.ties},
+          {"fan_in_fan_out", false},
+          {"inference_mode", true},
+          {"init_lora_weights", true},
+          {"lora_alpha", number(common.second)},
+          {"lora_dropout", made.dropout},
+          {"modules_to_save", made.whole_modules.empty() ? Json() : Json(made.whole_modules)},
+          {"peft_type", "LORA"},
+          {"r", common.first},
+          {"rank_pattern", ranks},
+          {"target_modules", modules},
+          {"target_parameters", parameters.empty() ? Json() : parameters},
+          {"task_type", nullptr},
+          {"use_dora", false},
+          {"use_rslora", false}};
+}
+
+void write_for_pipelines(FileSystem& files, const fs::path& file, const AdapterExport& made, Json config) {
+  std::vector<NamedTensor> tensors;
+  for (const AdapterTensor& tensor : made.tensors)
+    if (tensor.name.ends_with(kDown) || tensor.name.ends_with(kUp))
+      tensors.push_back({std::string(kPipelinePrefix) + tensor.name.substr(kAdapterPrefix.size()), &tensor});
+  config["modules_to_save"] = nullptr;
+  Json prefixed = Json::object();
+  for (const auto& [key, value] : config.items()) prefixed[std::string(kPipelinePrefix) + key] = value;
+  write_tensors(files, file, tensors, {{"format", "pt"}, {"lora_adapter_metadata", prefixed.dump(2)}});
+}
+
+}  // namespace
+
+void write_adapter_directory(FileSystem& files, const AdapterExport& made, const fs::path& target) {
+  const Json config = config_of(made);
+  std::vector<NamedTensor> tensors;
+  for (const AdapterTensor& tensor : made.tensors) tensors.push_back({tensor.name, &tensor});
   fs::path temporary = target;
   temporary += ".tmp";
   remove_tree(files, temporary);
   files.make_directory(temporary);
-  {
-    const std::unique_ptr<OutputFile> out = files.create(temporary / kWeightsName, header.file_size());
-    out->write(0, header.text().data(), header.text().size());
-    for (const AdapterTensor& tensor : made.tensors)
-      out->write(header.find(tensor.name)->begin, tensor.values.data(), tensor.values.size() * sizeof(float));
-    out->sync();
-  }
+  write_tensors(files, temporary / kWeightsName, tensors, {{"format", "pt"}});
   write_file(files, temporary / kConfigName, config.dump(2) + "\n");
+  if (made.diffusers) write_for_pipelines(files, temporary / kPipelineName, made, config);
   files.sync_directory(temporary);
   replace_tree(files, temporary, target);
 }

@@ -8,31 +8,35 @@
 #include <string_view>
 #include <vector>
 
+#include "mesh/parameter.h"
 #include "weights/file_system.h"
 #include "weights/safetensors.h"
 
 namespace lf {
-
-// What begins the name of every tensor of it: what peft calls the model that it wraps.
-inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
 // An adapter on the module of this name: of the class that the base opens as.
 struct SavedAdapter {
   std::string module;
   int64_t rank = 0;
   double alpha = 0;
+  bool table = false;     // of an embedding: lora_embedding_A [r, rows], lora_embedding_B [columns, r]
+  std::string parameter;  // of a stack of experts: the module's parameter, which target_parameters names
+  bool shares = false;    // for writing: a head's, which is a table's turned over
+  std::string key() const { return parameter.empty() ? module : module + "." + parameter; }
 };
 
 // Opened, checked, immutable; any thread may read.
 class AdapterDirectory {
  public:
   // Throws lf::Error: kBadData for what is no LoRA directory, or of a kind that is not carried out (DoRA, biases,
-  // rank-stabilised scales, adapters of embeddings), naming the file and what was expected.
+  // rank-stabilised scales, adapters of convolutions), naming the file and what was expected.
   static AdapterDirectory open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<SavedAdapter>& adapters() const { return adapters_; }  // in the order of the file
-  const std::vector<std::string>& tensors() const { return names_; }       // of all, also of modules saved whole
+  // Whether weights that are tied share one adapter (ensure_weight_tying); then the head's is the table's turned over.
+  bool ties() const { return ties_; }
+  const std::vector<std::string>& tensors() const { return names_; }  // of all, also of modules saved whole
   // Null: not there.
   const TensorEntry* find(const std::string& name) const { return file_->find(name); }
   // f32 values of a tensor, whose shape must be this.
@@ -43,6 +47,7 @@ class AdapterDirectory {
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<SavedAdapter> adapters_;
   std::vector<std::string> names_;
+  bool ties_ = false;
 };
 
 struct AdapterTensor {
@@ -52,8 +57,14 @@ struct AdapterTensor {
 };
 
 struct AdapterExport {
+  // Some module's name ends like an adapted one's, which peft would take for it too: patterns must match whole names.
+  bool exact = false;
+  // The base is a model of diffusers: pytorch_lora_weights.safetensors beside, for pipelines' load_lora_weights. It
+  // cannot hold what is trained whole.
+  bool diffusers = false;
   std::string base;  // what base_model_name_or_path says; empty: nothing
   double dropout = 0;
+  bool ties = false;  // a head shares a table's adapter
   std::vector<SavedAdapter> adapters;
   std::vector<std::string> whole_modules;  // trained as they are: modules_to_save
   std::vector<AdapterTensor> tensors;

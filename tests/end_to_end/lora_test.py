@@ -81,10 +81,12 @@ class Reference(Case):
     def test_outputs_losses_adapter_gradients_and_trajectories_equal_those_of_peft(self):
         families = {"qwen2_5_vl": "qwen_vl", "qwen3_vl": "qwen_vl", "internvl3": "internvl", "deepseek_v3": "deepseek",
                     "flux": "diffusion", "wan": "diffusion", "pi05": "pi05"}
-        for name, family in families.items():
-            with self.subTest(name):
-                case = self.folder / name
-                shutil.copytree(REFERENCES / f"{name}-lora", case)
+        # Tables, heads (tied ones in Qwen) and experts.
+        vocabulary = {"qwen2_5_vl": "qwen_vl", "qwen3_vl_moe": "qwen_vl", "internvl35_moe": "internvl", "deepseek_v3": "deepseek"}
+        for name, kind, family in [(n, "lora", f) for n, f in families.items()] + [(n, "lora_vocabulary", f) for n, f in vocabulary.items()]:
+            with self.subTest(name, kind=kind):
+                case = self.folder / f"{name}-{kind}"
+                shutil.copytree(REFERENCES / f"{name}-{kind}", case)
                 for file in ("config.json", "model.safetensors"):
                     shutil.copy(REFERENCES / f"{name}-tiny" / file, case)
                 result = lfrun("parity", case, "--family", family, "--out", self.folder / "out")
@@ -205,7 +207,7 @@ class Training(Case):
 
     def test_patterns_that_adapt_nothing_are_refused_with_what_is_near(self):
         self.refuse(["lora.targets", '"*.q_porj"', "q_proj"], *lora(targets=["*.q_porj"]))
-        self.refuse(["lora.targets", "embed_tokens", "lora.also_train"], *lora(targets=["*embed_tokens*"]))
+        self.refuse(["lora.targets", "patch_embed", "lora.also_train"], *lora(targets=["*patch_embed*"]))
         self.refuse(["one adapter", "lora.groups: table 1"], *lora(targets=["language"], groups=[{"targets": ["*.q_proj"]}]))
         self.refuse(["has an adapter"], *lora(targets=["*.q_proj"], also_train=["language"]))
         self.refuse(["lora.also_train", "ln_q"], *lora(targets=["*.q_proj"], also_train=["*ln_qq*"]))
@@ -213,14 +215,65 @@ class Training(Case):
         self.refuse(["table 1: targets is required"], *lora(groups=[{"rank": 4}]))
         self.refuse(['"rnak" is unknown', "targets, rank, alpha, dropout"], *lora(groups=[{"targets": ["vision"], "rnak": 4}]))
 
-    def test_experts_cannot_be_adapted_and_the_message_says_what_can(self):
+    def internvl(self, name, *sets):
         from tiny_job import INTERNVL
         file = self.folder / "internvl.json"
         file.write_text(json.dumps(INTERNVL))
-        of = ["model.family=internvl", f"model.config={file}"]
-        self.refuse(["no linear map that can have an adapter", "experts", "vision_tower"], *of, *lora(targets=["*.experts.*"]))
-        run = self.train("internvl", *of, *lora(targets=["language", "*.fc1"]))
-        self.assertLess(metrics(run)[-1]["loss"], metrics(run)[0]["loss"])
+        return self.train(name, "model.family=internvl", f"model.config={file}", *sets)
+
+    def over_internvl(self, model, name, *sets):
+        return self.over(model, name, "model.family=internvl", *sets)
+
+    def test_experts_tables_and_heads_are_adapted_by_their_own_names_alone(self):
+        base = self.internvl("internvl", *STILL) / "model"
+        of = lambda run: {name for name in read(run / "adapter/adapter_model.safetensors") if "experts" in name or "embed" in name or "head" in name}
+        plain = self.over_internvl(base, "plain", *lora(targets=["language", "*.fc1", "*.q_proj"]), *STILL)
+        self.assertEqual(of(plain), set())
+        experts = "base_model.model.model.language_model.layers.1.mlp.experts."
+        all_of_it = lora(rank=2, alpha=4, targets=["*.experts.gate_up_proj", "*.experts.down_proj", "*embed_tokens*", "*lm_head*"])
+        run = self.over_internvl(base, "all", *all_of_it, "job.steps=12", "optimizer.learning_rate=3e-2")
+        self.assertLessEqual({experts + "base_layer.lora_A.weight", experts + "lora_B.weight", "base_model.model.lm_head.lora_A.weight",
+                              "base_model.model.model.language_model.embed_tokens.lora_embedding_A"}, of(run))
+        curve = [row["loss"] for row in metrics(run)]
+        self.assertLess(curve[-1], curve[0] - 0.2)
+        before, after = read(base / "model.safetensors"), read(run / "model/model.safetensors")
+        for name in before:
+            self.assertEqual(before[name] != after[name], any(word in name for word in ("experts", "embed_tokens", "lm_head")), name)
+        applied = self.over_internvl(base, "applied_all", f"lora.path={run / 'adapter'}", *STILL)
+        self.assertAlmostEqual(self.first_loss(applied), self.first_loss(self.over_internvl(run / "model", "merged_all", *STILL)), delta=2e-6)
+        for file in ("adapter_model.safetensors", "adapter_config.json"):
+            self.assertEqual((applied / "adapter" / file).read_bytes(), (run / "adapter" / file).read_bytes(), file)
+        self.refuse(["experts", "dropout", "lora.groups"], "model.family=internvl", f"model.config={self.folder / 'internvl.json'}",
+                    *lora(targets=["*.experts.*"], dropout=0.1))
+        self.refuse(["router", "gate.weight", "lora.also_train"], "model.family=internvl", f"model.config={self.folder / 'internvl.json'}",
+                    *lora(targets=["*.mlp.gate.weight"]))
+
+    def test_a_table_and_the_head_tied_to_it_share_one_adapter_whichever_is_named(self):
+        made = {}
+        for name in ("*embed_tokens*", "*lm_head*"):
+            run = self.over(self.base, f"tied{len(made)}", *lora(rank=3, alpha=6, targets=[name, "*.o_proj"], groups=[]), "job.steps=6",
+                            "optimizer.learning_rate=1e-2")
+            made[name] = (run / "adapter/adapter_model.safetensors").read_bytes()
+        self.assertEqual(made["*embed_tokens*"], made["*lm_head*"])
+        tensors = read(run / "adapter/adapter_model.safetensors")
+        table, head = "base_model.model.model.language_model.embed_tokens.lora_embedding_", "base_model.model.lm_head.lora_"
+        values = lambda name: floats(tensors[name])
+        for mine, its in (("A", "B"), ("B", "A")):  # A of the head is B of the table turned over
+            rows, columns = tensors[table + its][1]
+            turned = values(table + its)
+            self.assertEqual([turned[r * columns + c] for c in range(columns) for r in range(rows)], list(values(f"{head}{mine}.weight")))
+        config = json.loads((run / "adapter/adapter_config.json").read_text())
+        self.assertTrue(config["ensure_weight_tying"])
+        self.assertNotIn("lm_head", config["target_modules"])
+        applied = self.over(self.base, "tied_applied", f"lora.path={run / 'adapter'}", *STILL)
+        self.assertAlmostEqual(self.first_loss(applied), self.first_loss(self.over(run / "model", "tied_merged", *STILL)), delta=2e-6)
+        self.assertNotIn("lm_head.weight", read(run / "model/model.safetensors"))
+        # What adapts the head alone would untie it.
+        alone = self.folder / "alone"
+        shutil.copytree(run / "adapter", alone)
+        config["ensure_weight_tying"] = False
+        (alone / "adapter_config.json").write_text(json.dumps(config))
+        self.refuse(["lora.path", "tied", "ensure_weight_tying"], f"lora.path={alone}")
 
 
 class Groups(Case):

@@ -19,6 +19,8 @@ class Binding {
     TORCH_CHECK(parameter.adapters == nullptr, "parameter ", next_ - 1, " of the unit is described as a linear map");
     return parameter;
   }
+  // A table, a head or a stack of experts, which may have adapters.
+  const nn::Parameter& take_adaptable() { return next(); }
   nn::Linear take_linear(bool bias) {
     nn::Linear linear{next(), {}};
     if (bias) linear.bias = take();

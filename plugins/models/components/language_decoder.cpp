@@ -32,6 +32,8 @@ ParameterSpec table_spec(const LanguageDecoderConfig& c, const std::string& name
   ParameterSpec spec = whole(name, unit, {c.vocabulary, c.width}, Init::kNormal, c.deviation);
   spec.parts[0].along = Along::kTensor;
   spec.parts[0].piece = kVocabularyPiece;
+  spec.linear = true;
+  (unit == 0 ? spec.lookup : spec.logits) = true;
   return spec;
 }
 
@@ -85,10 +87,10 @@ void add_experts(ParameterTable& table, const LanguageDecoderConfig& c, const st
     table.push_back(joined(block + "mlp.experts.gate_up_proj", unit,
                            {stacked("gate", c.width, e.width), stacked("up", c.width, e.width)}, Init::kNormal,
                            c.deviation, 2));
-    table.back().expert = true;
+    table.back().expert = table.back().linear = true;
     table.push_back(
         joined(block + "mlp.experts.down_proj", unit, {stacked("down", e.width, c.width)}, Init::kNormal, c.deviation));
-    table.back().expert = true;
+    table.back().expert = table.back().linear = true;
     return;
   }
   for (auto& [name, shape] :
@@ -96,7 +98,7 @@ void add_experts(ParameterTable& table, const LanguageDecoderConfig& c, const st
         std::pair{"mlp.experts.down_proj", std::vector<int64_t>{e.count, e.width, c.width}}}) {
     table.push_back(whole(block + name, unit, shape, Init::kNormal, c.deviation));
     table.back().parts[0].along = Along::kExpert;
-    table.back().expert = true;
+    table.back().expert = table.back().linear = true;
   }
 }
 
@@ -208,7 +210,7 @@ void LanguageStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
   u.trains = any_trained(parameters);
   constexpr auto kRms = nn::NormKind::kRms;
   if (number == 0) {
-    u.table = binding.take();
+    u.table = binding.take_adaptable();
   } else if (layer < c.layers) {
     const bool grouped = c.naming == DecoderNaming::kInternLm2;
     u.attention.shape = {c.heads, c.kv_heads, c.head_size, /*causal=*/true,
@@ -224,8 +226,8 @@ void LanguageStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
       u.sparse.top_k = c.experts.per_token;
       u.sparse.norm = binding.take_norm(kRms, c.norm_eps);
       u.sparse.router = binding.take();
-      u.sparse.experts.gate_up = binding.take();
-      u.sparse.experts.down = binding.take();
+      u.sparse.experts.gate_up = binding.take_adaptable();
+      u.sparse.experts.down = binding.take_adaptable();
     } else {
       u.mlp.activation = nn::Activation::kGatedSilu;
       u.mlp.norm = binding.take_norm(kRms, c.norm_eps);
@@ -234,7 +236,7 @@ void LanguageStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
     }
   } else {
     u.norm = binding.take_norm(kRms, c.norm_eps);
-    u.head = binding.take();
+    u.head = binding.take_adaptable();
   }
   binding.done();
 }

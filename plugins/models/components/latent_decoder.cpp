@@ -70,8 +70,8 @@ LatentDecoderStage::Layer take_layer(Binding& binding, const LatentDecoderConfig
   if (sparse) {
     layer.router = binding.take();
     layer.router_bias = binding.take();
-    layer.experts.gate_up = binding.take();
-    layer.experts.down = binding.take();
+    layer.experts.gate_up = binding.take_adaptable();
+    layer.experts.down = binding.take_adaptable();
   }
   layer.mlp.up = binding.take_linear(false);
   layer.mlp.down = binding.take_linear(false);
@@ -125,22 +125,22 @@ void LatentDecoderStage::bind(uint32_t unit, std::vector<nn::Parameter> paramete
   u = {};
   u.trains = any_trained(parameters);
   if (number == 0) {
-    u.table = binding.take();
+    u.table = binding.take_adaptable();
   } else if (number <= c.layers) {
     u.layer = take_layer(binding, c, c.is_sparse(number - 1));
   } else if (c.is_mtp(number)) {
     u.norm = binding.take_norm(kRms, c.norm_eps);
-    u.table = binding.take();
+    u.table = binding.take_adaptable();
     u.token_norm = binding.take_norm(kRms, c.norm_eps);
     u.hidden_norm = binding.take_norm(kRms, c.norm_eps);
     u.join = binding.take_linear(false);
     u.layer = take_layer(binding, c, c.is_sparse(c.layers));
   } else {
     u.norm = binding.take_norm(kRms, c.norm_eps);
-    u.head = binding.take();
+    u.head = binding.take_adaptable();
     if (c.mtp) {
       u.mtp_norm = binding.take_norm(kRms, c.norm_eps);
-      binding.take();  // the head again
+      binding.take_adaptable();  // the head again
     }
   }
   binding.done();

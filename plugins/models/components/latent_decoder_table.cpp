@@ -29,6 +29,8 @@ class Writer {
   void vocabulary(const std::string& name, uint32_t unit, std::optional<uint32_t> tied_to = {}) {
     matrix(name, unit, c_.vocabulary, c_.width, Along::kTensor, 0, kVocabularyPiece);
     table_.back().tied_to = tied_to;
+    table_.back().linear = true;
+    (name.ends_with("embed_tokens.weight") ? table_.back().lookup : table_.back().logits) = true;
   }
   void final_norm(uint32_t unit, std::optional<uint32_t> tied_to) {
     norm(c_.prefix + "norm.weight", unit, c_.width);
@@ -107,7 +109,7 @@ class Writer {
     const auto add_expert = [&](const char* name, std::vector<Part> parts) {
       ParameterSpec spec =
           joined(block + "mlp.experts." + name, unit, std::move(parts), Init::kNormal, c_.deviation, 2);
-      spec.expert = true;
+      spec.expert = spec.linear = true;
       add(std::move(spec));
     };
     add_expert("gate_up_proj", {stacked("gate", c_.width, c_.expert_width), stacked("up", c_.width, c_.expert_width)});

@@ -38,7 +38,9 @@ struct ParameterSpec {
   bool buffer = false;   // saved, never trained
   double sign_step = 0;  // > 0: moves by so much against the sign of a count (lf_param.sign_step)
   bool dead = false;     // never gets a gradient
-  bool linear = false;   // W of y = x Wᵀ, bound as nn::Linear: its parts can have adapters
+  bool linear = false;  // W of y = x Wᵀ, whose parts can have adapters; with `expert` a stack [E, in, out] of y = x W_e
+  bool lookup = false;  // with `linear`: a table whose rows are looked up
+  bool logits = false;  // with `linear`: its rows are the vocabulary's logits
   // Shares the values of that parameter of the same component.
   std::optional<uint32_t> tied_to;
 };

@@ -28,8 +28,11 @@ AdapterTable::AdapterTable(const ModelSpec& model, std::span<const lf_adapter> a
       refuse("there is none");
     const components::ParameterTable& table = model.components[asked.component].parameters;
     const components::ParameterSpec& spec = table[asked.param];
-    if (!spec.linear || spec.buffer || spec.dead || spec.shape.size() != 2 || spec.join_axis != 0)
+    const bool stack = spec.expert && spec.shape.size() == 3;
+    if (!spec.linear || spec.buffer || spec.dead || (!stack && (spec.shape.size() != 2 || spec.join_axis != 0)))
       refuse(spec.name + " is no linear map");
+    if (stack && (asked.part != 0 || asked.dropout != 0))
+      refuse(spec.name + " is a stack of experts, which has one adapter, on part 0 and without dropout");
     if (asked.rank < 1 || !(asked.dropout >= 0 && asked.dropout < 1))
       refuse(
           fmt::format("expected a rank of at least 1 and dropout in [0, 1), got {} and {}", asked.rank, asked.dropout));
@@ -40,11 +43,12 @@ AdapterTable::AdapterTable(const ModelSpec& model, std::span<const lf_adapter> a
     UnitAdapter& adapter = placed.adapter;
     for (uint32_t before = 0; before < asked.param; ++before) adapter.index += table[before].unit == spec.unit ? 1 : 0;
     for (uint32_t part = 0; part < asked.part; ++part) adapter.first_row += spec.parts[part].shape[0];
-    adapter.rows = spec.parts[asked.part].shape[0];
+    adapter.rows = stack ? spec.shape[2] : spec.parts[asked.part].shape[0];
+    adapter.experts = stack ? spec.shape[0] : 1;
     adapter.in = spec.shape[1];
     adapter.rank = asked.rank;
     adapter.scale = asked.scale;
-    adapter.dropout = asked.dropout;
+    adapter.dropout = spec.lookup ? 0 : asked.dropout;  // ids are not dropped
     adapter.id = id_of(spec.parts[asked.part].name);
     all_.push_back(placed);
   }

@@ -10,10 +10,11 @@
 
 namespace lf::family {
 
-// An adapter on rows [first_row, first_row + rows) of a linear map [.., in].
+// An adapter on rows [first_row, first_row + rows) of a linear map [.., in], or on all of a stack of such maps.
 struct UnitAdapter {
   size_t index = 0;  // of the map among its unit's parameters
   int64_t first_row = 0, rows = 0, in = 0, rank = 0;
+  int64_t experts = 1;  // of a stack: A is [experts rank, in], B [rows, rank experts]
   double scale = 1, dropout = 0;
   uint64_t id = 0;  // from the name of the part
 };

@@ -52,7 +52,12 @@ Description::Table Description::describe(uint32_t component, const components::P
     if (spec.expert) param.flags |= LF_PARAM_EXPERT;
     if (spec.buffer) param.flags |= LF_PARAM_BUFFER;
     if (spec.dead) param.flags |= LF_PARAM_DEAD;
-    if (spec.linear && !spec.buffer && !spec.dead) param.flags |= LF_PARAM_LINEAR;
+    if (spec.linear && !spec.buffer && !spec.dead) {
+      param.flags |= LF_PARAM_LINEAR;
+      if (spec.lookup) param.flags |= LF_PARAM_LOOKUP;
+      if (spec.logits) param.flags |= LF_PARAM_LOGITS;
+    }
+    param.class_name = keep(class_name(spec.name, prefixes));
     param.sign_step = spec.sign_step;
     param.n_parts = static_cast<uint32_t>(spec.parts.size());
     param.join_axis = static_cast<int32_t>(spec.join_axis);

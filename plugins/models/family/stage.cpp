@@ -63,8 +63,8 @@ void Stage::bind(uint32_t unit, std::span<const lf_tensor> values, std::span<con
     const UnitAdapter& adapter = adapters[k];
     const size_t a = own + 2 * k, b = a + 1;
     const nn::Parameter down = bound(unit, a, values[a], grads[a]), up = bound(unit, b, values[b], grads[b]);
-    if (down.value.sizes() != at::IntArrayRef({adapter.rank, adapter.in}) ||
-        up.value.sizes() != at::IntArrayRef({adapter.rows, adapter.rank}) || adapter.index >= own)
+    if (down.value.sizes() != at::IntArrayRef({adapter.experts * adapter.rank, adapter.in}) ||
+        up.value.sizes() != at::IntArrayRef({adapter.rows, adapter.rank * adapter.experts}) || adapter.index >= own)
       throw sdk::Failure(LF_E_INVALID, fmt::format("adapter {} of unit {} is bound in other shapes", k, unit));
     std::shared_ptr<nn::Adapters>& of = by_parameter[adapter.index];
     if (of == nullptr) of = std::make_shared<nn::Adapters>(nn::Adapters{{}, draws_});

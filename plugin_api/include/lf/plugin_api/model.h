@@ -99,7 +99,10 @@ enum {
   LF_PARAM_BUFFER = 2,   /* saved, never trained */
   LF_PARAM_DEAD = 4,     /* never gets a gradient, so it is never updated */
   LF_PARAM_EXPERT = 8,
-  LF_PARAM_LINEAR = 16 /* W [out, in] of y = x Wᵀ: `adapt` takes its parts, which are joined along axis 0 */
+  LF_PARAM_LINEAR = 16, /* W [out, in] of y = x Wᵀ: `adapt` takes its parts, which are joined along axis 0. With EXPERT
+                         * a stack [E, in, out] of y = x W_e, whose adapter is one for all parts: see lf_adapter */
+  LF_PARAM_LOOKUP = 32, /* beside LINEAR: a table whose rows are looked up by id */
+  LF_PARAM_LOGITS = 64  /* beside LINEAR: its rows are the vocabulary's logits */
 };
 enum {
   LF_INIT_ZEROS = 1,
@@ -122,11 +125,16 @@ typedef struct lf_param {
    * The value moves by sign_step against the sum's sign, outside of learning rate, decay, clipping and gradient norm.
    */
   double sign_step;
+  /* What the class that opens the files calls it, where parts do not say (they are another's, which it is tied to);
+   * empty: as `name`. */
+  lf_str class_name;
 } lf_param;
 
 /* A low-rank adapter of one part of a linear parameter (arXiv:2106.09685): to the part's rows of y = x Wᵀ is added
  *   scale · drop(x) Aᵀ Bᵀ      A [rank, in], B [rows of the part, rank]
- * where drop zeroes elements of x with probability `dropout` and divides the others by 1 - dropout. W may be frozen. */
+ * where drop zeroes elements of x with probability `dropout` and divides the others by 1 - dropout. W may be frozen.
+ * Of a LOOKUP table, row i gets scale · B[i] A, and nothing is dropped. Of a stack of E experts (part 0 stands for all)
+ * A is [E rank, in], expert after expert, and B [out, rank E] with expert e's columns at e, e + E, ...; no dropout. */
 typedef struct lf_adapter {
   lf_hdr h;
   uint32_t component, param, part, reserved; /* LF_PARAM_LINEAR */

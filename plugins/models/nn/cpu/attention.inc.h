@@ -59,6 +59,16 @@ inline void widen(const T* from, int64_t n, int64_t padded, float* to) {
   for_vectors(n, [&](int64_t i, auto get, auto put) { put(to + i, get(from + i)); });
 }
 
+// Neighbouring rows of a head lie a whole row apart, where no hardware fetches ahead. Asks for the row that is read
+// some rows later: in f32 with rows of 1,152 floats this took a tenth off attention, forward and backward (Xeon,
+// AVX-512).
+constexpr int64_t kRowsAhead = 8;
+template <typename T>
+inline void fetch_ahead(const T* row, int64_t stride, int64_t n) {
+  const char* ahead = reinterpret_cast<const char*>(row + kRowsAhead * stride);
+  for (int64_t at = 0; at < n * static_cast<int64_t>(sizeof(T)); at += 64) __builtin_prefetch(ahead + at);
+}
+
 // Where a head's elements begin in a row, counted from the first of its kind.
 template <typename T>
 inline int64_t query_at(const AttentionProblem<T>& p, int64_t head) {
@@ -174,10 +184,13 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
   clear_last_panel(rows, d, b.key_panels);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t row = task.keys.begin + i;
-    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), p.key_rotary, row, p.key_weight, 1.0f, b.width,
-            b.row);
+    const T* key = p.key + row * p.key_stride + key_at(p, task.kv_head);
+    const T* value = p.value + row * p.value_stride + value_at(p, task.kv_head);
+    fetch_ahead(key, p.key_stride, d);
+    fetch_ahead(value, p.value_stride, dv);
+    prepare(p, key, p.key_rotary, row, p.key_weight, 1.0f, b.width, b.row);
     add_to_panels(b.row, i, d, b.key_panels);
-    widen(p.value + row * p.value_stride + value_at(p, task.kv_head), dv, b.value_width, b.values + i * b.value_width);
+    widen(value, dv, b.value_width, b.values + i * b.value_width);
   }
   float top[kQueryTile], total[kQueryTile];
   for (int64_t head = task.kv_head * group; head < (task.kv_head + 1) * group; ++head)
@@ -185,8 +198,9 @@ void attention_forward(const AttentionProblem<T>& p, const AttentionTask& task, 
       const int64_t n = queries - first < kQueryTile ? queries - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.queries.begin + first + i;
-        prepare(p, p.query + row * p.query_stride + query_at(p, head), p.query_rotary, row, p.query_weight, p.scale,
-                b.width, b.queries + i * b.width);
+        const T* query = p.query + row * p.query_stride + query_at(p, head);
+        fetch_ahead(query, p.query_stride, d);
+        prepare(p, query, p.query_rotary, row, p.query_weight, p.scale, b.width, b.queries + i * b.width);
         top[i] = kNoScore;
         total[i] = 0;
         for (int64_t j = 0; j < b.value_width; ++j) b.outs[i * b.value_width + j] = 0;
@@ -240,11 +254,14 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
   clear_last_panel(rows, dv, b.value_panels);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t row = task.keys.begin + i;
-    float* key = b.keys + i * b.width;
-    prepare(p, p.key + row * p.key_stride + key_at(p, task.kv_head), p.key_rotary, row, p.key_weight, 1.0f, b.width,
-            key);
-    add_to_panels(key, i, d, b.key_panels);
-    widen(p.value + row * p.value_stride + value_at(p, task.kv_head), dv, b.value_width, b.row);
+    const T* key = p.key + row * p.key_stride + key_at(p, task.kv_head);
+    const T* value = p.value + row * p.value_stride + value_at(p, task.kv_head);
+    fetch_ahead(key, p.key_stride, d);
+    fetch_ahead(value, p.value_stride, dv);
+    float* prepared = b.keys + i * b.width;
+    prepare(p, key, p.key_rotary, row, p.key_weight, 1.0f, b.width, prepared);
+    add_to_panels(prepared, i, d, b.key_panels);
+    widen(value, dv, b.value_width, b.row);
     add_to_panels(b.row, i, dv, b.value_panels);
   }
   for (int64_t i = 0; i < rows * b.width; ++i) b.dkeys[i] = 0;
@@ -260,10 +277,13 @@ void attention_backward(const AttentionProblem<T>& p, const AttentionTask& task,
       const int64_t n = queries - first < kQueryTile ? queries - first : kQueryTile;
       for (int64_t i = 0; i < n; ++i) {
         const int64_t row = task.queries.begin + first + i;
-        prepare(p, p.query + row * p.query_stride + query_at(p, head), p.query_rotary, row, p.query_weight, p.scale,
-                b.width, b.queries + i * b.width);
-        widen(p.dout + (row * p.heads + head) * dv, dv, b.value_width, b.outs + i * b.value_width);
-        const T* out = p.out + (row * p.heads + head) * dv;
+        const T* query = p.query + row * p.query_stride + query_at(p, head);
+        fetch_ahead(query, p.query_stride, d);
+        prepare(p, query, p.query_rotary, row, p.query_weight, p.scale, b.width, b.queries + i * b.width);
+        const T *out = p.out + (row * p.heads + head) * dv, *gradient = p.dout + (row * p.heads + head) * dv;
+        fetch_ahead(out, p.heads * dv, dv);
+        fetch_ahead(gradient, p.heads * dv, dv);
+        widen(gradient, dv, b.value_width, b.outs + i * b.value_width);
         const float* dout = b.outs + i * b.value_width;
         V dot{};
         for_vectors(dv, [&](int64_t j, auto get, auto) { dot += get(out + j) * get(dout + j); });

@@ -30,9 +30,12 @@ target_compile_options(lf_torch_pch PRIVATE -fpch-preprocess)
 # lf_use_torch(TARGET): links LibTorch and shares the precompiled header.
 function(lf_use_torch target)
   target_link_libraries(${target} PUBLIC lf::torch fmt::fmt)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL MODULE_LIBRARY) # plugins are compiled with -mneeded, and GCC takes no header compiled without it
+    return()
+  endif()
   target_precompile_headers(${target} REUSE_FROM lf_torch_pch)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
-  get_target_property(type ${target} TYPE)
   if(type STREQUAL EXECUTABLE) # the header was compiled with -fPIC, and -fPIE would not fit it
     target_compile_options(${target} PRIVATE -fPIC)
   endif()

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
+#include "nn/into.h"
 #include "nn/precision.h"
 
 namespace lf::nn {
@@ -61,19 +62,22 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& h, Activation 
   TORCH_CHECK(false, "unknown activation");
 }
 
-bool has_loop(const at::Tensor& h, Activation activation) {
-  return cpu::fits(h) && activation != Activation::kGelu && activation != Activation::kSilu;
+bool has_loop(const at::Tensor& h, Activation activation, const at::Tensor& into) {
+  return cpu::fits(h) && activation != Activation::kGelu && activation != Activation::kSilu &&
+         (!into.defined() || !is_gated(activation));
 }
 
 }  // namespace
 
-at::Tensor activate(const at::Tensor& h, Activation activation) {
-  return has_loop(h, activation) ? cpu::activate(h, activation) : plain_activate(h, activation);
+at::Tensor activate(const at::Tensor& h, Activation activation, const at::Tensor& into) {
+  if (has_loop(h, activation, into)) return cpu::activate(h, activation, into);
+  return put_into(into, plain_activate(h, activation));
 }
 
-ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation) {
-  if (has_loop(h, activation)) return cpu::activate_backward(dy, h, activation);
-  return {plain_backward(dy, h, activation), plain_activate(h, activation)};
+ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation,
+                                     const at::Tensor& into) {
+  if (has_loop(h, activation, into)) return cpu::activate_backward(dy, h, activation, into);
+  return {plain_backward(dy, h, activation), put_into(into, plain_activate(h, activation))};
 }
 
 at::Tensor activate_linear(const at::Tensor& h, Activation activation, const Linear& linear,

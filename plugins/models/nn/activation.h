@@ -19,13 +19,15 @@ constexpr bool is_gated(Activation activation) {
 // Width of what goes in, for `width` coming out.
 constexpr int64_t input_width(Activation activation, int64_t width) { return is_gated(activation) ? 2 * width : width; }
 
-// h [N, width in] -> [N, width]. Without a graph.
-at::Tensor activate(const at::Tensor& h, Activation activation);
+// h [N, width in] -> [N, width]. Written to `into` where that is given: columns of wider rows, if need be. Without a
+// graph.
+at::Tensor activate(const at::Tensor& h, Activation activation, const at::Tensor& into = {});
 struct ActivationBackward {
   at::Tensor dh;
-  at::Tensor value;  // activate(h) again
+  at::Tensor value;  // activate(h) again, in `into` where that is given
 };
-ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
+ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation,
+                                     const at::Tensor& into = {});
 
 // y = residual + activate(h) Wᵀ + b (no residual where undefined), keeping h: activate(h) is rebuilt in backward.
 at::Tensor activate_linear(const at::Tensor& h, Activation activation, const Linear& linear,

@@ -36,8 +36,7 @@ at::Tensor modulate(const at::Tensor& x, const Modulation& modulation, const Run
   const at::Tensor y = at::empty_like(x);
   for (const RunNorm& run : norms_of(modulation, runs, x.size(1))) {
     NormStatistics statistics;
-    at::Tensor(y.narrow(0, run.begin, run.rows))
-        .copy_(normalize(x.narrow(0, run.begin, run.rows), run.norm, &statistics));
+    normalize(x.narrow(0, run.begin, run.rows), run.norm, &statistics, y.narrow(0, run.begin, run.rows));
   }
   return y;
 }
@@ -55,8 +54,8 @@ Tensors modulate_backward(const at::Tensor& dy, const at::Tensor& x, const Modul
     const at::Tensor part = x.narrow(0, run.begin, run.rows);
     NormStatistics statistics;
     normalize(part, run.norm, &statistics);
-    at::Tensor(dx.narrow(0, run.begin, run.rows))
-        .copy_(normalize_backward(dy.narrow(0, run.begin, run.rows), part, statistics, run.norm, true));
+    normalize_backward(dy.narrow(0, run.begin, run.rows), part, statistics, run.norm, true,
+                       dx.narrow(0, run.begin, run.rows));
   }
   return {dx, drows.to(modulation.rows.scalar_type())};
 }
@@ -83,19 +82,34 @@ GatedBackward gated_backward(const at::Tensor& dout, const at::Tensor& y, const 
   for (size_t i = 0; i < runs.count(); ++i) {
     const int64_t begin = runs.starts[i], n = runs.starts[i + 1] - begin;
     if (n == 0) continue;
-    const at::Tensor g = dout.narrow(0, begin, n);
+    const at::Tensor g = dout.narrow(0, begin, n), of_gate = vector(rows, runs.of[i], gate, y.size(1));
     at::Tensor part = back.dy.narrow(0, begin, n), sum = vector(back.drows, runs.of[i], gate, y.size(1));
+    if (cpu::fits(y)) {
+      sum.add_(cpu::gate_backward(g, y.narrow(0, begin, n), of_gate, part));
+      continue;
+    }
     at::mul_out(part, g, y.narrow(0, begin, n));  // the product's memory first, then what is wanted there
     sum.add_(part.sum(0, false, sum.scalar_type()));
-    at::mul_out(part, g, vector(rows, runs.of[i], gate, y.size(1)));
+    at::mul_out(part, g, of_gate);
   }
   back.drows = back.drows.to(rows.scalar_type());
   return back;
 }
 
-at::Tensor beside_activated(const at::Tensor& h, Activation activation, const at::Tensor& beside) {
-  const at::Tensor value = activate(h, activation);
-  return beside.defined() ? at::cat({beside, value}, 1) : value;
+// [beside, activated] with room for the second: the widest rows of a layer, which are written once and in place.
+at::Tensor room_beside(const at::Tensor& beside, int64_t width) {
+  const int64_t first = beside.size(1);
+  at::Tensor both = at::empty({beside.size(0), first + width}, beside.options());
+  both.narrow(1, 0, first).copy_(beside);
+  return both;
+}
+
+at::Tensor beside_activated(const at::Tensor& h, Activation activation, const at::Tensor& beside, int64_t columns) {
+  if (!beside.defined()) return activate(h, activation);
+  const int64_t first = beside.size(1), width = columns - first;
+  const at::Tensor both = room_beside(beside, width);
+  activate(h, activation, both.narrow(1, first, width));
+  return both;
 }
 
 }  // namespace
@@ -187,23 +201,27 @@ at::Tensor activate_linear_gated(const at::Tensor& h, Activation activation, con
   at::Tensor product, out;
   {
     at::NoGradGuard no_grad;
-    product = apply(linear, beside_activated(h, activation, beside));
+    product = apply(linear, beside_activated(h, activation, beside, linear.matrix().size(1)));
     out = gated(product, rows, gate, runs, residual);
   }
-  return record(
-      out,
-      {.inputs = {h, beside, rows, residual},
-       .trains = linear.trained(),
-       .saved = {h, beside, rows, product},
-       .backward = [=](const Tensors& dout, const Tensors& saved) -> Tensors {
-         const GatedBackward back = gated_backward(dout[0], saved[3], saved[2], gate, runs);
-         const at::Tensor dx = input_gradient(linear, back.dy);
-         const int64_t first = saved[1].defined() ? saved[1].size(1) : 0;
-         const auto activated =
-             activate_backward(dx.narrow(1, first, dx.size(1) - first).contiguous(), saved[0], activation);
-         add_gradients(linear, back.dy, first > 0 ? at::cat({saved[1], activated.value}, 1) : activated.value);
-         return {activated.dh, first > 0 ? dx.narrow(1, 0, first).contiguous() : at::Tensor(), back.drows, dout[0]};
-       }});
+  return record(out, {.inputs = {h, beside, rows, residual},
+                      .trains = linear.trained(),
+                      .saved = {h, beside, rows, product},
+                      .backward = [=](const Tensors& dout, const Tensors& saved) -> Tensors {
+                        const GatedBackward back = gated_backward(dout[0], saved[3], saved[2], gate, runs);
+                        const at::Tensor dx = input_gradient(linear, back.dy);
+                        if (!saved[1].defined()) {
+                          const auto activated = activate_backward(dx, saved[0], activation);
+                          add_gradients(linear, back.dy, activated.value);
+                          return {activated.dh, at::Tensor(), back.drows, dout[0]};
+                        }
+                        const int64_t first = saved[1].size(1), width = dx.size(1) - first;
+                        const at::Tensor both = room_beside(saved[1], width);
+                        const auto activated = activate_backward(dx.narrow(1, first, width), saved[0], activation,
+                                                                 both.narrow(1, first, width));
+                        add_gradients(linear, back.dy, both);
+                        return {activated.dh, dx.narrow(1, 0, first).contiguous(), back.drows, dout[0]};
+                      }});
 }
 
 }  // namespace lf::nn

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "nn/cpu/ops.h"
+#include "nn/into.h"
 #include "nn/precision.h"
 
 namespace lf::nn {
@@ -45,14 +46,16 @@ at::Tensor plain_backward(const at::Tensor& dy, const at::Tensor& x, const NormS
 
 }  // namespace
 
-at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics) {
-  return cpu::fits(x) ? cpu::normalize(x, norm, statistics) : plain_normalize(x, norm, statistics);
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics, const at::Tensor& into) {
+  if (cpu::fits(x)) return cpu::normalize(x, norm, statistics, into);
+  return put_into(into, plain_normalize(x, norm, statistics));
 }
 
 at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
-                              const Norm& norm, bool wants_input_gradient) {
-  return cpu::fits(x) ? cpu::normalize_backward(dy, x, statistics, norm, wants_input_gradient)
-                      : plain_backward(dy, x, statistics, norm, wants_input_gradient);
+                              const Norm& norm, bool wants_input_gradient, const at::Tensor& into) {
+  if (cpu::fits(x)) return cpu::normalize_backward(dy, x, statistics, norm, wants_input_gradient, into);
+  const at::Tensor dx = plain_backward(dy, x, statistics, norm, wants_input_gradient);
+  return wants_input_gradient ? put_into(into, dx) : dx;
 }
 
 at::Tensor norm(const at::Tensor& x, const Norm& norm) {

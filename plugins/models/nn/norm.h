@@ -25,12 +25,13 @@ struct NormStatistics {
   at::Tensor mean, inverse_deviation;
 };
 
-// x [N, C] -> [N, C] in x's dtype; sums in f32. Without a graph.
-at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics);
+// x [N, C] -> [N, C] in x's dtype; sums in f32. Written to `into`, contiguous as x, where that is given. Without a
+// graph.
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics, const at::Tensor& into = {});
 
-// Gradient of x (undefined unless wanted); adds the parameters' gradients. Without a graph.
+// Gradient of x (undefined unless wanted), `into` as above; adds the parameters' gradients. Without a graph.
 at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
-                              const Norm& norm, bool wants_input_gradient);
+                              const Norm& norm, bool wants_input_gradient, const at::Tensor& into = {});
 
 // y = normalize(x), as one node that keeps x.
 at::Tensor norm(const at::Tensor& x, const Norm& norm);

@@ -66,6 +66,19 @@ void norm_backward(const NormBackward<T>& n, Range range, float* dweight, float*
   }
 }
 
+template <typename T>
+void gate_backward(const GateBackward<T>& g, Range range, float* dgate) {
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const T *dout = g.dout + row * g.columns, *y = g.y + row * g.columns;
+    T* dy = g.dy + row * g.columns;
+    for_vectors(g.columns, [&](int64_t i, auto get, auto put) {
+      const V gradient = get(dout + i);
+      put(dgate + i, get(dgate + i) + gradient * get(y + i));
+      put(dy + i, gradient * get(g.gate + i));
+    });
+  }
+}
+
 // tanh(z) = 2 sigmoid(2z) - 1, so that gelu tanh is x sigmoid(2z), z = sqrt(2 / pi) (x + 0.044715 x^3).
 constexpr float kGeluTanhSlope = 1.5957691216057308f, kGeluTanhCubic = 0.044715f;
 
@@ -105,48 +118,36 @@ void gated_backward(const T* dy, const T* h, T* dh, T* value, int64_t width, Ran
   }
 }
 
-constexpr float kQuickGeluSlope = 1.702f;
+// x sigmoid(1.702 x) in the same form.
+struct QuickGeluGate {
+  static constexpr float kSlope = 1.702f;
+  static V angle(V x) { return x * kSlope; }
+  static V slope(V x) { return x * kSlope; }
+};
 
-template <typename T>
-void quick_gelu(const T* h, T* y, Range range) {
-  const T* from = h + range.begin;
-  T* to = y + range.begin;
-  for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
-    const V x = get(from + i);
-    put(to + i, x * sigmoid(x * kQuickGeluSlope));
-  });
+template <typename Gate, typename T>
+void plain(const PlainRows<T>& p, Range range) {
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const T* h = p.h + row * p.columns;
+    T* value = p.value + row * p.value_stride;
+    for_vectors(p.columns, [&](int64_t i, auto get, auto put) {
+      const V x = get(h + i);
+      put(value + i, x * sigmoid(Gate::angle(x)));
+    });
+  }
 }
 
-template <typename T>
-void quick_gelu_backward(const T* dy, const T* h, T* dh, T* value, Range range) {
-  const T *from = h + range.begin, *gradient = dy + range.begin;
-  T *to = dh + range.begin, *again = value + range.begin;
-  for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
-    const V x = get(from + i), s = sigmoid(x * kQuickGeluSlope);
-    put(to + i, get(gradient + i) * s * (1.0f + x * kQuickGeluSlope * (1.0f - s)));
-    put(again + i, x * s);
-  });
-}
-
-template <typename T>
-void gelu_tanh(const T* h, T* y, Range range) {
-  const T* from = h + range.begin;
-  T* to = y + range.begin;
-  for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
-    const V x = get(from + i);
-    put(to + i, x * sigmoid(GeluTanhGate::angle(x)));
-  });
-}
-
-template <typename T>
-void gelu_tanh_backward(const T* dy, const T* h, T* dh, T* value, Range range) {
-  const T *from = h + range.begin, *gradient = dy + range.begin;
-  T *to = dh + range.begin, *again = value + range.begin;
-  for_vectors(range.end - range.begin, [&](int64_t i, auto get, auto put) {
-    const V x = get(from + i), s = sigmoid(GeluTanhGate::angle(x));
-    put(to + i, get(gradient + i) * s * (1.0f + GeluTanhGate::slope(x) * (1.0f - s)));
-    put(again + i, x * s);
-  });
+template <typename Gate, typename T>
+void plain_backward(const PlainRows<T>& p, Range range) {
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const T *h = p.h + row * p.columns, *dy = p.dy + row * p.gradient_stride;
+    T *dh = p.dh + row * p.columns, *value = p.value + row * p.value_stride;
+    for_vectors(p.columns, [&](int64_t i, auto get, auto put) {
+      const V x = get(h + i), s = sigmoid(Gate::angle(x));
+      put(dh + i, get(dy + i) * s * (1.0f + Gate::slope(x) * (1.0f - s)));
+      put(value + i, x * s);
+    });
+  }
 }
 
 template <typename T>
@@ -203,14 +204,15 @@ template <typename T>
 constexpr KernelsOf<T> table_of() {
   return {norm_forward<T>,
           norm_backward<T>,
+          gate_backward<T>,
           gated<SiluGate, T>,
           gated_backward<SiluGate, T>,
           gated<GeluTanhGate, T>,
           gated_backward<GeluTanhGate, T>,
-          quick_gelu<T>,
-          quick_gelu_backward<T>,
-          gelu_tanh<T>,
-          gelu_tanh_backward<T>,
+          plain<QuickGeluGate, T>,
+          plain_backward<QuickGeluGate, T>,
+          plain<GeluTanhGate, T>,
+          plain_backward<GeluTanhGate, T>,
           add_rows<T>,
           heads_forward<T>,
           heads_backward<T>,

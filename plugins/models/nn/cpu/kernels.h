@@ -39,6 +39,26 @@ struct NormBackward {
   float offset;
 };
 
+// out = residual + gate · y, of which dy = dout · gate and dgate is the sum of dout · y.
+template <typename T>
+struct GateBackward {
+  const T* dout;  // [rows, columns], as y and dy
+  const T* y;
+  const T* gate;  // [columns]
+  T* dy;
+  int64_t columns;
+};
+
+// An activation of one argument: value = f(h), dh = dy f'(h).
+template <typename T>
+struct PlainRows {
+  const T* h;   // [rows, columns]
+  const T* dy;  // backward, gradient_stride apart
+  T* dh;        // backward, as h
+  T* value;     // value_stride apart
+  int64_t columns, gradient_stride, value_stride;
+};
+
 // Cosines and sines of rows, [., head_size / 2]; null: nothing is rotated.
 struct RotaryRows {
   const float* cosine;
@@ -114,16 +134,17 @@ struct KernelsOf {
   void (*norm_forward)(const NormForward<T>&, Range);
   // Adds to dweight and dbias [columns]; null: not wanted.
   void (*norm_backward)(const NormBackward<T>&, Range, float* dweight, float* dbias);
+  // Adds to dgate [columns].
+  void (*gate_backward)(const GateBackward<T>&, Range, float* dgate);
   // h [rows, 2 width] -> y [rows, width]; backward: dh and the value again.
   void (*gated_silu)(const T* h, T* y, int64_t width, Range);
   void (*gated_silu_backward)(const T* dy, const T* h, T* dh, T* value, int64_t width, Range);
   void (*gated_gelu_tanh)(const T* h, T* y, int64_t width, Range);
   void (*gated_gelu_tanh_backward)(const T* dy, const T* h, T* dh, T* value, int64_t width, Range);
-  // Of `Range` elements.
-  void (*quick_gelu)(const T* h, T* y, Range);
-  void (*quick_gelu_backward)(const T* dy, const T* h, T* dh, T* value, Range);
-  void (*gelu_tanh)(const T* h, T* y, Range);
-  void (*gelu_tanh_backward)(const T* dy, const T* h, T* dh, T* value, Range);
+  void (*quick_gelu)(const PlainRows<T>&, Range);
+  void (*quick_gelu_backward)(const PlainRows<T>&, Range);
+  void (*gelu_tanh)(const PlainRows<T>&, Range);
+  void (*gelu_tanh_backward)(const PlainRows<T>&, Range);
   // table[ids[i]][c] += rows[i][c] for c in the range, in the order of i; negative ids are skipped.
   void (*add_rows)(float* table, const int64_t* ids, const T* rows, int64_t n, int64_t columns, Range);
   void (*heads_forward)(const HeadsProblem<T>&, Range);

@@ -50,9 +50,9 @@ bool fits(const at::Tensor& x) {
   return x.is_cpu() && x.is_contiguous() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
 }
 
-at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics) {
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics, const at::Tensor& into) {
   const int64_t rows = x.size(0), columns = x.size(1);
-  const at::Tensor y = at::empty_like(x);
+  const at::Tensor y = into.defined() ? into : at::empty_like(x);
   const auto wide = x.options().dtype(at::kFloat);
   statistics->inverse_deviation = at::empty({rows, 1}, wide);
   if (norm.kind == NormKind::kLayer) statistics->mean = at::empty({rows, 1}, wide);
@@ -68,10 +68,10 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* stat
 }
 
 at::Tensor normalize_backward(const at::Tensor& dy_given, const at::Tensor& x, const NormStatistics& statistics,
-                              const Norm& norm, bool wants_input_gradient) {
+                              const Norm& norm, bool wants_input_gradient, const at::Tensor& into) {
   const at::Tensor dy = dy_given.contiguous();
   const int64_t rows = x.size(0), columns = x.size(1);
-  const at::Tensor dx = wants_input_gradient ? at::empty_like(x) : at::Tensor();
+  const at::Tensor dx = !wants_input_gradient ? at::Tensor() : into.defined() ? into : at::empty_like(x);
   const Parts parts = parts_of(rows);
   const auto sums = [&](const Parameter& p) {
     return p.trained() ? at::zeros({parts.count, columns}, x.options().dtype(at::kFloat)) : at::Tensor();
@@ -99,10 +99,26 @@ at::Tensor normalize_backward(const at::Tensor& dy_given, const at::Tensor& x, c
   return dx;
 }
 
-at::Tensor activate(const at::Tensor& h, Activation activation) {
+at::Tensor gate_backward(const at::Tensor& dout_given, const at::Tensor& y, const at::Tensor& gate_given,
+                         const at::Tensor& dy) {
+  const at::Tensor dout = dout_given.contiguous(), gate = gate_given.contiguous();
+  const int64_t columns = y.size(1);
+  const Parts parts = parts_of(y.size(0));
+  const at::Tensor sums = at::zeros({parts.count, columns}, y.options().dtype(at::kFloat));
+  by_type(y, [&]<typename T>(T) {
+    const GateBackward<T> work{in<T>(dout), in<T>(y), in<T>(gate), out<T>(dy), columns};
+    for_tasks(parts.count, [&](int64_t part, int64_t) {
+      kernels_of<T>().gate_backward(work, {parts.begin(part), parts.begin(part + 1)},
+                                    out<float>(sums) + part * columns);
+    });
+  });
+  return sums.sum(0);
+}
+
+at::Tensor activate(const at::Tensor& h, Activation activation, const at::Tensor& into) {
   const bool gated = is_gated(activation);
   const int64_t rows = h.size(0), width = h.size(1) / (gated ? 2 : 1);
-  const at::Tensor y = at::empty({rows, width}, h.options());
+  const at::Tensor y = into.defined() ? into : at::empty({rows, width}, h.options());
   by_type(h, [&]<typename T>(T) {
     if (gated) {
       const auto& k = kernels_of<T>();
@@ -113,19 +129,19 @@ at::Tensor activate(const at::Tensor& h, Activation activation) {
     } else {
       const auto& k = kernels_of<T>();
       const auto loop = activation == Activation::kGeluTanh ? k.gelu_tanh : k.quick_gelu;
-      for_ranges(rows * width, kGrainElements, [&](int64_t begin, int64_t end) {
-        loop(in<T>(h), out<T>(y), {begin, end});
-      });
+      const PlainRows<T> work{in<T>(h), nullptr, nullptr, out<T>(y), width, 0, y.stride(0)};
+      for_ranges(rows, row_grain(width), [&](int64_t begin, int64_t end) { loop(work, {begin, end}); });
     }
   });
   return y;
 }
 
-ActivationBackward activate_backward(const at::Tensor& dy_given, const at::Tensor& h, Activation activation) {
-  const at::Tensor dy = dy_given.contiguous();
+ActivationBackward activate_backward(const at::Tensor& dy_given, const at::Tensor& h, Activation activation,
+                                     const at::Tensor& into) {
   const bool gated = is_gated(activation);
+  const at::Tensor dy = gated || dy_given.stride(1) != 1 ? dy_given.contiguous() : dy_given;
   const int64_t rows = h.size(0), width = dy.size(1);
-  const ActivationBackward back{at::empty_like(h), at::empty({rows, width}, h.options())};
+  const ActivationBackward back{at::empty_like(h), into.defined() ? into : at::empty({rows, width}, h.options())};
   by_type(h, [&]<typename T>(T) {
     if (gated) {
       const auto& k = kernels_of<T>();
@@ -136,9 +152,9 @@ ActivationBackward activate_backward(const at::Tensor& dy_given, const at::Tenso
     } else {
       const auto& k = kernels_of<T>();
       const auto loop = activation == Activation::kGeluTanh ? k.gelu_tanh_backward : k.quick_gelu_backward;
-      for_ranges(rows * width, kGrainElements, [&](int64_t begin, int64_t end) {
-        loop(in<T>(dy), in<T>(h), out<T>(back.dh), out<T>(back.value), {begin, end});
-      });
+      const PlainRows<T> work{in<T>(h), in<T>(dy),    out<T>(back.dh),     out<T>(back.value),
+                              width,    dy.stride(0), back.value.stride(0)};
+      for_ranges(rows, row_grain(width), [&](int64_t begin, int64_t end) { loop(work, {begin, end}); });
     }
   });
   return back;

@@ -13,13 +13,18 @@ namespace lf::nn::cpu {
 // Contiguous f32 or bf16 rows in host memory.
 bool fits(const at::Tensor& x);
 
-at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics);
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, NormStatistics* statistics, const at::Tensor& into);
 at::Tensor normalize_backward(const at::Tensor& dy, const at::Tensor& x, const NormStatistics& statistics,
-                              const Norm& norm, bool wants_input_gradient);
+                              const Norm& norm, bool wants_input_gradient, const at::Tensor& into);
 
-// Gated silu, gated gelu tanh, quick gelu, gelu tanh.
-at::Tensor activate(const at::Tensor& h, Activation activation);
-ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation);
+// dy = dout · gate, both [N, C]; returns dgate [C] in f32, the sum over rows of dout · y.
+at::Tensor gate_backward(const at::Tensor& dout, const at::Tensor& y, const at::Tensor& gate, const at::Tensor& dy);
+
+// Gated silu, gated gelu tanh, quick gelu, gelu tanh. `into`, where given, gets the value; it and dy may be columns of
+// wider rows, unless the activation is gated.
+at::Tensor activate(const at::Tensor& h, Activation activation, const at::Tensor& into);
+ActivationBackward activate_backward(const at::Tensor& dy, const at::Tensor& h, Activation activation,
+                                     const at::Tensor& into);
 
 // Writes the stream's rows of `joint`.
 void join_heads(const Stream& stream, const HeadsShape& shape, const PairRotary& rotary, const at::Tensor& joint);

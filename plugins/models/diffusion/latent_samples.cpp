@@ -17,7 +17,9 @@
 namespace lf::diffusion {
 namespace {
 
-[[noreturn]] void refuse(const std::string& reason) { throw sdk::Failure(LF_E_DATA, reason); }
+[[noreturn]] void refuse_line(const std::string& reason) {
+  throw sdk::Failure(LF_E_DATA, "messages: " + reason + "; plugins/models/diffusion/README.md shows a line");
+}
 
 std::string latent_file(std::string_view json) {
   std::string path;
@@ -27,17 +29,17 @@ std::string latent_file(std::string_view json) {
     for (const family::Item& item : message.content) {
       if (std::holds_alternative<family::TextItem>(item)) continue;
       if (!answer || message.role != "assistant")
-        refuse(
-            "messages: a picture that is given with the prompt stands in the answer's file, as condition.0; "
-            "expected one picture or video, in the last message, the assistant's");
-      if (!path.empty()) refuse("messages: expected one picture or video in the answer, got two");
+        refuse_line(
+            "expected one picture or video, in the last message, the assistant's, got one before it (a picture that is "
+            "given with the prompt stands in the answer's file, as condition.0)");
+      if (!path.empty()) refuse_line("expected one picture or video in the answer, got two");
       if (const auto* image = std::get_if<family::ImageItem>(&item)) path = image->path;
       if (const auto* video = std::get_if<family::VideoItem>(&item)) path = video->path;
-      if (path.empty()) refuse("messages: expected a file of latents, got frames");
+      if (path.empty()) refuse_line("expected a file of latents, got frames");
     }
   }
   if (path.empty())
-    refuse("messages: expected a picture or video in the last message, the assistant's: the file of latents");
+    refuse_line("expected a picture or video in the last message, the assistant's: the file of latents, got none");
   return path;
 }
 
@@ -45,14 +47,14 @@ Grid grid_of(const TensorFile& file, const std::string& name, int64_t channels, 
   const std::vector<int64_t>& shape = file.shape(name);
   const bool video = shape.size() == 4;
   if (shape.size() != 3 && !video)
-    refuse(fmt::format("{}: expected [channels, height, width] or [channels, frames, height, width], got [{}]", name,
-                       fmt::join(shape, ", ")));
+    file.refuse(fmt::format("{}: expected [channels, height, width] or [channels, frames, height, width], got [{}]",
+                            name, fmt::join(shape, ", ")));
   Grid grid{shape[0], video ? shape[1] : 1, shape[video ? 2 : 1], shape[video ? 3 : 2]};
   if (grid.channels != channels)
-    refuse(fmt::format("{}: the model's latents have {} channels, got {}", name, channels, grid.channels));
+    file.refuse(fmt::format("{}: expected the {} channels of the model's, got {}", name, channels, grid.channels));
   if (grid.frames % patch[0] != 0 || grid.height % patch[1] != 0 || grid.width % patch[2] != 0)
-    refuse(fmt::format("{}: expected frames, height and width in multiples of {}, got {} x {} x {}", name,
-                       fmt::join(patch, ", "), grid.frames, grid.height, grid.width));
+    file.refuse(fmt::format("{}: expected frames, height and width in multiples of {}, got {} x {} x {}", name,
+                            fmt::join(patch, ", "), grid.frames, grid.height, grid.width));
   return grid;
 }
 
@@ -68,13 +70,14 @@ int64_t rows_of(const Grid& grid, const std::vector<int64_t>& patch) {
 // What is put behind the noisy latents: there where the model wants it, of the latents' sizes, and only there.
 void check_behind(const TensorFile& file, const Grid& latents, int64_t channels, const std::vector<int64_t>& patch) {
   if (channels == 0) {
-    if (file.has("y")) refuse("y: the model takes nothing behind its latents; is it the text-to-video one?");
+    if (file.has("y"))
+      file.refuse("y: expected no such tensor, for the model takes nothing behind its latents, got one");
     return;
   }
   const Grid behind = grid_of(file, "y", channels, patch);
   if (behind.frames != latents.frames || behind.height != latents.height || behind.width != latents.width)
-    refuse(fmt::format("y: expected the latents' {} x {} x {} frames, height and width, got {} x {} x {}",
-                       latents.frames, latents.height, latents.width, behind.frames, behind.height, behind.width));
+    file.refuse(fmt::format("y: expected the latents' {} x {} x {} frames, height and width, got {} x {} x {}",
+                            latents.frames, latents.height, latents.width, behind.frames, behind.height, behind.width));
 }
 
 // How many pictures are given: condition.0, condition.1, ... without a gap.
@@ -82,7 +85,8 @@ int64_t conditions_of(const TensorFile& file) {
   const std::vector<std::string> named = file.beginning("condition.");
   for (size_t k = 0; k < named.size(); ++k)
     if (!file.has(fmt::format("condition.{}", k)))
-      refuse(fmt::format("{}: expected pictures numbered from condition.0 without a gap", named.back()));
+      file.refuse(fmt::format("{}: expected pictures numbered from condition.0 without a gap, got no condition.{}",
+                              named.back(), k));
   return static_cast<int64_t>(named.size());
 }
 
@@ -95,22 +99,29 @@ void append_rows(std::vector<float>& rows, const std::vector<float>& values, con
 
 LatentSamples::LatentSamples(const DiffusionConfig& config, const Options& options, uint64_t seed)
     : config_(config), options_(options), seed_(seed), schedule_(make_schedule(options.schedule)) {
-  if (options.null_text.empty()) return;
-  TensorFile file(options.null_text);
-  const std::vector<int64_t>& shape = file.shape("context");
-  if (shape.size() != 2 || shape[1] != config.text_columns)
-    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: context: expected [rows, {}], got [{}]", options.null_text,
-                                                 config.text_columns, fmt::join(shape, ", ")));
-  null_context_ = file.read("context");
-  if (config.pooled_columns == 0) return;
-  null_pooled_ = file.read("pooled");
-  if (static_cast<int64_t>(null_pooled_.size()) != config.pooled_columns)
-    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: pooled: expected [{}], got {} values", options.null_text,
-                                                 config.pooled_columns, null_pooled_.size()));
+  if (!options.null_text.empty()) read_null_text();
+}
+
+void LatentSamples::read_null_text() {
+  try {
+    TensorFile file(options_.null_text);
+    const std::vector<int64_t>& shape = file.shape("context");
+    if (shape.size() != 2 || shape[1] != config_.text_columns)
+      file.refuse(fmt::format("context: expected [rows, {}], got [{}]", config_.text_columns, fmt::join(shape, ", ")));
+    null_context_ = file.read("context");
+    PackedSample fits;
+    put_text(fits, null_context_, file);
+    if (config_.pooled_columns == 0) return;
+    null_pooled_ = file.read("pooled");
+    if (static_cast<int64_t>(null_pooled_.size()) != config_.pooled_columns)
+      file.refuse(fmt::format("pooled: expected [{}], got {} values", config_.pooled_columns, null_pooled_.size()));
+  } catch (const sdk::Failure& failure) {
+    throw sdk::Failure(LF_E_INVALID, fmt::format("model.options.null_text: {}", failure.what()));
+  }
 }
 
 // Rows of zeros behind the text are equal keys: one of them stands for all (key_bias of the columns).
-void LatentSamples::put_text(PackedSample& sample, std::vector<float> context) const {
+void LatentSamples::put_text(PackedSample& sample, std::vector<float> context, const TensorFile& file) const {
   const auto columns = static_cast<size_t>(config_.text_columns);
   if (options_.text_length > 0) {
     const auto zero = [&](size_t row) {
@@ -123,7 +134,8 @@ void LatentSamples::put_text(PackedSample& sample, std::vector<float> context) c
     context.resize(rows * columns);
     const int64_t zeros = options_.text_length - static_cast<int64_t>(rows);
     if (zeros < 0)
-      refuse(fmt::format("context: {} rows of text; model.options.text_length is {}", rows, options_.text_length));
+      file.refuse(fmt::format("context: expected at most the {} rows of text of model.options.text_length, got {}",
+                              options_.text_length, rows));
     if (zeros > 0) {
       context.resize(context.size() + columns, 0.0f);
       sample.repeats_of_last = zeros;
@@ -183,18 +195,18 @@ Mixed mix(const std::vector<float>& latents, const std::vector<float>& noise, fl
 void LatentSamples::put_conditioning(PackedSample& sample, TensorFile& file, bool drop_text, bool values) const {
   const std::vector<int64_t>& context = file.shape("context");
   if (context.size() != 2 || context[1] != config_.text_columns)
-    refuse(fmt::format("context: expected [rows, {}], got [{}]", config_.text_columns, fmt::join(context, ", ")));
+    file.refuse(fmt::format("context: expected [rows, {}], got [{}]", config_.text_columns, fmt::join(context, ", ")));
   if (drop_text) {
-    put_text(sample, null_context_);
+    put_text(sample, null_context_, file);
   } else if (values || options_.text_length > 0) {  // how many rows are zeros is in the values
-    put_text(sample, file.read("context"));
+    put_text(sample, file.read("context"), file);
   } else {
     sample.text_rows = context.front();
   }
   if (config_.pooled_columns > 0) {
     if (file.shape("pooled") != std::vector<int64_t>{config_.pooled_columns})
-      refuse(fmt::format("pooled: expected [{}], got [{}]", config_.pooled_columns,
-                         fmt::join(file.shape("pooled"), ", ")));
+      file.refuse(fmt::format("pooled: expected [{}], got [{}]", config_.pooled_columns,
+                              fmt::join(file.shape("pooled"), ", ")));
     if (values) sample.pooled = drop_text ? null_pooled_ : file.read("pooled");
   }
   if (config_.guidance) sample.guidance = scaled_guidance(static_cast<float>(options_.guidance));
@@ -223,14 +235,14 @@ std::vector<Grid> LatentSamples::put_conditions(PackedSample& sample, TensorFile
   const std::vector<int64_t> patch = config_.packing();
   const int64_t count = conditions_of(file);
   if (count > 0 && config_.architecture != Architecture::kQwenImage)
-    refuse("condition.0: the model takes no pictures with its prompt");
+    file.refuse("condition.0: expected no such tensor, for the model takes no pictures with its prompt, got one");
   std::vector<Grid> grids;
   int64_t rows = 0;
   for (int64_t k = 0; k < count; ++k) {
     const std::string name = fmt::format("condition.{}", k);
     grids.push_back(grid_of(file, name, config_.latent_channels(), patch));
     if (grids.back().frames != 1)
-      refuse(fmt::format("{}: expected a picture, got {} frames", name, grids.back().frames));
+      file.refuse(fmt::format("{}: expected a picture, got {} frames", name, grids.back().frames));
     rows += rows_of(grids.back(), patch);
     if (values) append_rows(sample.latents, file.read(name), grids.back(), patch, PatchOrder::kChannelFirst);
   }
@@ -261,11 +273,13 @@ PackedSample LatentSamples::make(const lf_sample& given, bool values) const {
     const std::string path = latent_file(sdk::view(given.json));
     TensorFile file(path);
     const auto unknown = file.others({"latents", "context", "pooled", "y"}, "condition.");
-    if (!unknown.empty()) refuse(fmt::format("{}: the model has no use for a tensor \"{}\"", path, unknown.front()));
+    if (!unknown.empty())
+      file.refuse(
+          fmt::format("expected tensors latents, context, pooled, y and condition.N, got \"{}\"", unknown.front()));
     const std::vector<int64_t> patch = config_.packing();
     const Grid grid = grid_of(file, "latents", config_.latent_channels(), patch);
     if (config_.architecture != Architecture::kWan && grid.frames != 1)
-      refuse(fmt::format("latents: {} frames; the model makes pictures", grid.frames));
+      file.refuse(fmt::format("latents: expected one frame, for the model makes pictures, got {}", grid.frames));
     check_behind(file, grid, channels_behind(config_), patch);
 
     const lf_sample* of_host = &given;  // which may not know the epoch

@@ -22,7 +22,7 @@ namespace lf::diffusion {
 // Texts of the messages are for people to read. See README.md.
 class LatentSamples {
  public:
-  // Reads the empty prompt's file where the job names one. Throws sdk::Failure LF_E_INVALID or LF_E_DATA.
+  // Reads the empty prompt's file where the job names one. Throws sdk::Failure LF_E_INVALID.
   LatentSamples(const DiffusionConfig& config, const Options& options, uint64_t seed);
 
   // What is known from the file's header: rows, times; no values. [any]
@@ -30,8 +30,9 @@ class LatentSamples {
   PackedSample read(const lf_sample& sample) const { return make(sample, true); }
 
  private:
+  void read_null_text();
   PackedSample make(const lf_sample& sample, bool values) const;
-  void put_text(PackedSample& sample, std::vector<float> context) const;
+  void put_text(PackedSample& sample, std::vector<float> context, const TensorFile& file) const;
   void put_conditioning(PackedSample& sample, TensorFile& file, bool drop_text, bool values) const;
   void put_latents(PackedSample& sample, TensorFile& file, const Grid& grid, const family::Draws& draws,
                    float sigma) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,8 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 1 << 20, kMaxValues = uint64_t{1} << 32;
 constexpr size_t kMaxAxes = 8;
+constexpr const char* kNextMove =
+    "make the file anew, with the model's own VAE and text encoder (tools/latents/README.md)";
 
 uint64_t item_bytes(const std::string& dtype) { return dtype == "F32" ? 4 : dtype == "F16" || dtype == "BF16" ? 2 : 0; }
 
@@ -42,25 +46,32 @@ float widened_f16(uint16_t bits) {
 }  // namespace
 
 void TensorFile::refuse(const std::string& reason) const {
-  throw sdk::Failure(LF_E_DATA, fmt::format("{}: {}", path_, reason));
+  throw sdk::Failure(LF_E_DATA, fmt::format("{}: {}; {}", path_, reason, kNextMove));
 }
 
 TensorFile::TensorFile(const std::string& path) : path_(path), in_(path, std::ios::binary) {
-  if (!in_) refuse("cannot be read; expected a safetensors file");
+  std::error_code unreadable;
+  const bool folder = std::filesystem::is_directory(path, unreadable);
+  if (!in_ || folder)
+    throw sdk::Failure(
+        LF_E_DATA, fmt::format("{}: expected a safetensors file, got {}; check the path, which starts at the folder "
+                               "of its data file, or {}",
+                               path, folder ? "a folder" : "none that can be read", kNextMove));
   in_.seekg(0, std::ios::end);
   const auto size = static_cast<uint64_t>(std::max<std::streamoff>(in_.tellg(), 0));
   in_.seekg(0);
   unsigned char length[8] = {};
   uint64_t header_bytes = 0;
-  if (!in_.read(reinterpret_cast<char*>(length), 8)) refuse("too short for a safetensors file");
+  if (!in_.read(reinterpret_cast<char*>(length), 8))
+    refuse(fmt::format("expected a safetensors file, got {} bytes", size));
   for (int i = 8; i-- > 0;) header_bytes = header_bytes << 8 | length[i];
   if (header_bytes > kMaxHeader || header_bytes + 8 > size)
-    refuse(fmt::format("not a safetensors file: its header would have {} bytes", header_bytes));
+    refuse(fmt::format("expected a safetensors file, got a header that would have {} bytes", header_bytes));
   std::string header(header_bytes, '\0');
   in_.read(header.data(), static_cast<std::streamsize>(header_bytes));
   data_begin_ = 8 + header_bytes;
   const json root = json::parse(header, nullptr, false);
-  if (!root.is_object()) refuse("not a safetensors file: its header is no JSON object");
+  if (!root.is_object()) refuse("expected a safetensors file, got a header that is no JSON object");
   for (const auto& [name, value] : root.items()) {
     if (name == "__metadata__") continue;
     Entry entry;
@@ -69,13 +80,15 @@ TensorFile::TensorFile(const std::string& path) : path_(path), in_(path, std::io
       entry.shape = value.at("shape").get<std::vector<int64_t>>();
       const auto offsets = value.at("data_offsets").get<std::vector<uint64_t>>();
       if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > size - data_begin_)
-        refuse(fmt::format("tensor \"{}\" lies outside of the file", name));
+        refuse(fmt::format("tensor \"{}\": expected bytes within the {} behind the header, got [{}]", name,
+                           size - data_begin_, fmt::join(offsets, ", ")));
       entry.begin = offsets[0];
       entry.bytes = offsets[1] - offsets[0];
     } catch (const json::exception& error) {
       refuse(fmt::format("tensor \"{}\": {}", name, error.what()));
     }
-    if (entry.shape.size() > kMaxAxes) refuse(fmt::format("tensor \"{}\" has {} axes", name, entry.shape.size()));
+    if (entry.shape.size() > kMaxAxes)
+      refuse(fmt::format("tensor \"{}\": expected at most {} axes, got {}", name, kMaxAxes, entry.shape.size()));
     uint64_t values = 1;
     for (const int64_t side : entry.shape) {
       if (side < 1 || static_cast<uint64_t>(side) > kMaxValues / values)
@@ -83,14 +96,20 @@ TensorFile::TensorFile(const std::string& path) : path_(path), in_(path, std::io
       values *= static_cast<uint64_t>(side);
     }
     if (const uint64_t each = item_bytes(entry.dtype); each > 0 && values * each != entry.bytes)
-      refuse(fmt::format("tensor \"{}\": {} bytes for {} values of {}", name, entry.bytes, values, entry.dtype));
+      refuse(fmt::format("tensor \"{}\": expected {} bytes for {} values of {}, got {}", name, values * each, values,
+                         entry.dtype, entry.bytes));
     entries_.emplace(name, std::move(entry));
   }
 }
 
 const TensorFile::Entry& TensorFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) refuse(fmt::format("expected a tensor \"{}\"", name));
+  if (found == entries_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [other, of] : entries_) names.push_back(other);
+    refuse(fmt::format("expected a tensor \"{}\", got {}", name,
+                       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  };
   return found->second;
 }
 
@@ -101,7 +120,8 @@ std::vector<float> TensorFile::read(const std::string& name) {
   std::string bytes(from.bytes, '\0');
   in_.clear();
   in_.seekg(static_cast<std::streamoff>(data_begin_ + from.begin));
-  if (!in_.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) refuse("ends within a tensor");
+  if (!in_.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    refuse(fmt::format("tensor \"{}\": expected {} bytes, got the end of the file", name, from.bytes));
   std::vector<float> values(from.bytes / each);
   for (size_t i = 0; i < values.size(); ++i) {
     if (each == 4) {
@@ -111,7 +131,8 @@ std::vector<float> TensorFile::read(const std::string& name) {
       std::memcpy(&bits, bytes.data() + 2 * i, 2);
       values[i] = from.dtype == "BF16" ? widened_bf16(bits) : widened_f16(bits);
     }
-    if (!std::isfinite(values[i])) refuse(fmt::format("tensor \"{}\": value {} is {}", name, i, values[i]));
+    if (!std::isfinite(values[i]))
+      refuse(fmt::format("tensor \"{}\": expected finite values, got {} as value {}", name, values[i], i));
   }
   return values;
 }

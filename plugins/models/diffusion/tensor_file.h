@@ -9,7 +9,8 @@
 
 namespace lf::diffusion {
 
-// Reads the header only, and a tensor when it is asked for. Every failure is sdk::Failure(LF_E_DATA) with the path.
+// Reads the header only, and a tensor when it is asked for. Every failure is sdk::Failure(LF_E_DATA) with the path and
+// what to do next.
 class TensorFile {
  public:
   explicit TensorFile(const std::string& path);
@@ -22,6 +23,8 @@ class TensorFile {
   std::vector<std::string> beginning(const std::string& prefix) const;
   // Names that are not in `known` and do not begin with `prefix`.
   std::vector<std::string> others(const std::vector<std::string>& known, const std::string& prefix) const;
+  // Throws for what a caller finds wrong with its content.
+  [[noreturn]] void refuse(const std::string& reason) const;
 
  private:
   struct Entry {
@@ -30,7 +33,6 @@ class TensorFile {
     uint64_t begin = 0, bytes = 0;
   };
   const Entry& entry(const std::string& name) const;
-  [[noreturn]] void refuse(const std::string& reason) const;
 
   std::string path_;
   std::ifstream in_;

@@ -186,8 +186,11 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
       samples.read(sample(path));
     } catch (const sdk::Failure& failure) {
       EXPECT_EQ(failure.code(), LF_E_DATA);
-      EXPECT_TRUE(std::string(failure.what()).starts_with("train.jsonl:3: ")) << failure.what();
-      return failure.what();
+      const std::string told = failure.what();
+      EXPECT_TRUE(told.starts_with(fmt::format("train.jsonl:3: {}: ", path))) << told;
+      for (const char* part : {"expected ", ", got ", "; make the file anew, with the model's own VAE"})
+        EXPECT_NE(told.find(part), std::string::npos) << part << " in: " << told;
+      return told;
     }
     return "";
   };
@@ -197,10 +200,11 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
     const std::string told = refusal(tensors, config);
     EXPECT_NE(told.find(part), std::string::npos) << "expected \"" << part << "\" in: " << told;
   };
-  expect({{"latents", counting({3, 4, 4})}, {"context", context}}, small_qwen_image(), "2 channels, got 3");
+  expect({{"latents", counting({3, 4, 4})}, {"context", context}}, small_qwen_image(),
+         "latents: expected the 2 channels of the model's, got 3");
   expect({{"latents", counting({2, 3, 4})}, {"context", context}}, small_qwen_image(), "multiples of 1, 2, 2");
   expect({{"latents", latents}, {"context", counting({2, 4})}}, small_qwen_image(), "context: expected [rows, 3]");
-  expect({{"latents", latents}}, small_qwen_image(), "expected a tensor \"context\"");
+  expect({{"latents", latents}}, small_qwen_image(), "expected a tensor \"context\", got latents;");
   expect({{"latents", latents}, {"context", context}, {"lantents", latents}}, small_qwen_image(), "lantents");
   expect({{"latents", counting({2, 2, 4, 4})}, {"context", context}}, small_qwen_image(), "makes pictures");
   expect({{"latents", latents}, {"context", context}}, small_wan(5), "expected a tensor \"y\"");
@@ -208,12 +212,15 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
   expect({{"latents", counting({16})}, {"context", context}}, small_qwen_image(), "[channels, height, width]");
   expect({{"latents", latents}, {"context", counting({})}}, small_qwen_image(), "context: expected [rows, 3], got []");
   expect({{"latents", latents}, {"context", counting({0, 3})}}, small_qwen_image(), "sides above 0");
-  expect({{"latents", latents}, {"context", context}, {"y", latents}}, small_qwen_image(), "takes nothing behind");
+  expect({{"latents", latents}, {"context", context}, {"y", latents}}, small_qwen_image(),
+         "y: expected no such tensor");
   const Tensor video = counting({2, 3, 4, 4});
   expect({{"latents", video}, {"context", context}, {"y", counting({3, 2, 4, 4})}}, small_wan(5), "3 x 4 x 4");
-  expect({{"latents", video}, {"context", context}, {"y", counting({2, 3, 4, 4})}}, small_wan(5), "3 channels, got 2");
+  expect({{"latents", video}, {"context", context}, {"y", counting({2, 3, 4, 4})}}, small_wan(5),
+         "y: expected the 3 channels of the model's, got 2");
   expect({{"latents", video}, {"context", context}, {"condition.0", latents}}, small_wan(), "takes no pictures");
-  expect({{"latents", latents}, {"context", context}, {"condition.1", latents}}, small_qwen_image(), "without a gap");
+  expect({{"latents", latents}, {"context", context}, {"condition.1", latents}}, small_qwen_image(),
+         "without a gap, got no condition.0");
   const Tensor pooled = counting({5});
   expect({{"latents", latents}, {"context", context}}, small_flux(), "expected a tensor \"pooled\"");
   expect({{"latents", latents}, {"context", context}, {"pooled", counting({4})}}, small_flux(),
@@ -223,7 +230,7 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
          "takes no pictures");
   expect({{"latents", video}, {"context", context}, {"pooled", pooled}}, small_flux(), "makes pictures");
   expect({{"latents", latents}, {"context", context}, {"condition.0", counting({3, 4, 4})}}, small_qwen_image(),
-         "condition.0: the model's latents have 2 channels, got 3");
+         "condition.0: expected the 2 channels of the model's, got 3");
   expect({{"latents", latents}, {"context", context}, {"condition.0", counting({2, 3, 4})}}, small_qwen_image(),
          "condition.0: expected frames, height and width in multiples of 1, 2, 2");
   expect({{"latents", latents}, {"context", context}, {"condition.0", counting({2, 2, 4, 4})}}, small_qwen_image(),
@@ -232,7 +239,8 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       std::map<std::string, Tensor> broken{{"latents", latents}, {"context", context}, {"condition.0", latents}};
       broken[name].values[3] = value;
-      expect(broken, small_qwen_image(), fmt::format("tensor \"{}\": value 3 is {}", name, value).c_str());
+      expect(broken, small_qwen_image(),
+             fmt::format("tensor \"{}\": expected finite values, got {} as value 3", name, value).c_str());
     }
 }
 
@@ -243,7 +251,14 @@ TEST_F(Samples, of_files_that_are_cut_or_lie_about_their_sizes_are_refused) {
     const std::string cut = (folder_ / "cut").string();
     std::filesystem::copy_file(path, cut, std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(cut, keep);
-    EXPECT_THROW(samples.describe(sample(cut)), sdk::Failure) << keep;
+    try {
+      samples.describe(sample(cut));
+      ADD_FAILURE() << keep << " bytes were enough";
+    } catch (const sdk::Failure& failure) {
+      const std::string told = failure.what();
+      for (const char* part : {"train.jsonl:3: ", "expected ", ", got ", "; make the file anew"})
+        EXPECT_NE(told.find(part), std::string::npos) << part << " in: " << told;
+    }
   }
 }
 
@@ -259,8 +274,11 @@ TEST_F(Samples, whose_file_is_absent_or_no_file_of_floats_are_refused_with_their
     return "";
   };
   const std::string absent = (folder_ / "absent").string(), folder = folder_.string();
-  EXPECT_EQ(refusal(absent), "train.jsonl:3: " + absent + ": cannot be read; expected a safetensors file");
-  EXPECT_TRUE(refusal(folder).starts_with("train.jsonl:3: " + folder + ": ")) << refusal(folder);
+  EXPECT_TRUE(refusal(absent).starts_with("train.jsonl:3: " + absent +
+                                          ": expected a safetensors file, got none that can be read; check the path"))
+      << refusal(absent);
+  EXPECT_TRUE(refusal(folder).starts_with("train.jsonl:3: " + folder + ": expected a safetensors file, got a folder"))
+      << refusal(folder);
   std::string integers = write("a", {{"latents", counting({2, 4, 4})}, {"context", counting({2, 3})}});
   std::fstream file(integers, std::ios::binary | std::ios::in | std::ios::out);
   std::string header(64, '\0');
@@ -290,8 +308,9 @@ TEST_F(Samples, of_a_conversation_without_one_answer_in_a_file_are_refused) {
   };
   const char* text = R"({"type":"text","text":"a"})";
   const char* image = R"({"type":"image","path":"/x"})";
-  const auto expect = [&](const std::string& user, const std::string& assistant, const char* part) {
-    EXPECT_NE(refusal(user, assistant).find(part), std::string::npos) << refusal(user, assistant);
+  const auto expect = [&](const std::string& user, const std::string& assistant, const char* what) {
+    for (const char* part : {"train.jsonl:3: messages: expected ", ", got ", "README.md shows a line", what})
+      EXPECT_NE(refusal(user, assistant).find(part), std::string::npos) << part << " in: " << refusal(user, assistant);
   };
   expect(text, text, "expected a picture or video in the last message");
   expect(text, fmt::format("{},{}", image, image), "got two");
@@ -305,11 +324,15 @@ TEST_F(Samples, with_an_empty_prompt_that_does_not_fit_the_model_are_refused_bef
     try {
       LatentSamples(config, parse_options(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", path), config), 0);
     } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_INVALID);
+      EXPECT_TRUE(std::string(failure.what()).starts_with("model.options.null_text: " + path)) << failure.what();
       return failure.what();
     }
     return "";
   };
   const Tensor fits = counting({1, 3}, 1);
+  EXPECT_NE(refusal({{"context", counting({513, 3}, 1)}}, small_wan()).find("at most the 512 rows of text"),
+            std::string::npos);
   EXPECT_EQ(refusal({{"context", fits}, {"pooled", counting({5})}}, small_flux()), "");
   EXPECT_NE(refusal({{"context", counting({1, 4})}}, small_wan()).find("context: expected [rows, 3], got [1, 4]"),
             std::string::npos);

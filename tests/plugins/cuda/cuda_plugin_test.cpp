@@ -1,7 +1,9 @@
 // The cuda plugin on a machine without a GPU: it loads, and says why there is nothing.
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -64,6 +66,18 @@ class Started {
   lf_host host_;
 };
 
+// In a process of its own: what one case loads of NVIDIA's would be there in every later one. `body` may use EXPECT_.
+void expect_in_a_new_process(const std::function<void()>& body) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // runs this program again, for this case alone
+  EXPECT_EXIT(
+      {
+        body();
+        std::fflush(stdout);
+        std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST(CudaPlugin, loading_it_loads_nothing_of_nvidias) {
   plugin();
   EXPECT_THAT(loaded({"libcuda", "libcudart", "libnccl", "libtorch"}), IsEmpty());
@@ -71,28 +85,32 @@ TEST(CudaPlugin, loading_it_loads_nothing_of_nvidias) {
 
 TEST(CudaPlugin, a_machine_without_a_gpu_has_none_and_the_drivers_reason_is_told) {
   if (fs::exists("/dev/nvidia0")) GTEST_SKIP() << "there is a GPU here";
-  unsetenv("LF_CUDA_HOME");
-  setenv("CUDA_VISIBLE_DEVICES", "7", 1);
-  Started cuda;
-  std::string reason;
-  EXPECT_EQ(cuda.probe(reason), 0U);
-  // Without even the runtime library the loader's words are the reason.
-  EXPECT_THAT(reason,
-              AnyOf(AllOf(HasSubstr("/dev/nvidia0"), HasSubstr("driver"), HasSubstr("CUDA_VISIBLE_DEVICES is \"7\"")),
-                    AllOf(HasSubstr("libcudart.so"), HasSubstr("LF_CUDA_HOME"))));
-  lf_device device = nullptr;
-  EXPECT_EQ(cuda.device->open(0, &device, &cuda.err), LF_E_NO_DEVICE);
+  expect_in_a_new_process([] {
+    unsetenv("LF_CUDA_HOME");
+    setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+    Started cuda;
+    std::string reason;
+    EXPECT_EQ(cuda.probe(reason), 0U);
+    // Without even the runtime library the loader's words are the reason.
+    EXPECT_THAT(reason,
+                AnyOf(AllOf(HasSubstr("/dev/nvidia0"), HasSubstr("driver"), HasSubstr("CUDA_VISIBLE_DEVICES is \"7\"")),
+                      AllOf(HasSubstr("libcudart.so"), HasSubstr("LF_CUDA_HOME"))));
+    lf_device device = nullptr;
+    EXPECT_EQ(cuda.device->open(0, &device, &cuda.err), LF_E_NO_DEVICE);
+  });
 }
 
 TEST(CudaPlugin, a_home_without_the_runtime_is_named_and_no_other_is_used) {
-  setenv("LF_CUDA_HOME", "/nowhere/cuda", 1);
-  Started cuda;
-  std::string reason;
-  EXPECT_EQ(cuda.probe(reason), 0U);
-  EXPECT_THAT(reason, HasSubstr("/nowhere/cuda/lib64/libcudart.so"));
-  std::string id;
-  EXPECT_EQ(cuda.collective->new_id(sdk::string_sink(id), &cuda.err), LF_E_UNSUPPORTED);
-  EXPECT_THAT(cuda.err.message, HasSubstr("libnccl.so.2"));
+  expect_in_a_new_process([] {
+    setenv("LF_CUDA_HOME", "/nowhere/cuda", 1);
+    Started cuda;
+    std::string reason;
+    EXPECT_EQ(cuda.probe(reason), 0U);
+    EXPECT_THAT(reason, HasSubstr("/nowhere/cuda/lib64/libcudart.so"));
+    std::string id;
+    EXPECT_EQ(cuda.collective->new_id(sdk::string_sink(id), &cuda.err), LF_E_UNSUPPORTED);
+    EXPECT_THAT(cuda.err.message, HasSubstr("libnccl.so.2"));
+  });
 }
 
 TEST(CudaPlugin, calls_before_start_are_refused) {

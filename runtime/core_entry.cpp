@@ -51,6 +51,7 @@ TrainRequest train_request(const lf_core_request& request) {
   train.serve_store = (request.flags & LF_CORE_SERVE_STORE) != 0;
   train.generation = request.generation;
   train.fresh = (request.flags & LF_CORE_FRESH) != 0;
+  train.go_on = strings(request.arguments, request.n_arguments);
   train.terminal = (request.flags & LF_CORE_TERMINAL) != 0;
   train.plugins_probed = (request.flags & LF_CORE_PLUGINS_PROBED) != 0;
   train.run_locked = (request.flags & LF_CORE_RUN_LOCKED) != 0;

@@ -283,6 +283,7 @@ class Check {
         steps = estimate.steps;
         exact = estimate.exact;
       }
+      total_steps_ = steps;
       fmt::print("steps         {}{} of at most {}: {} x {} x {}\n", exact ? "" : "about ", steps,
                  counted(config_.data.max_tokens * config_.data.micro_batches * processes_, "token"),
                  counted(processes_, "rank"), counted(config_.data.micro_batches, "micro-batch", "micro-batches"),
@@ -386,7 +387,7 @@ class Check {
     std::map<std::string, std::string> settings;
     if (has_model() && problems_.empty())
       settings = resumable_settings(config_, description(), dataset_ ? &*dataset_ : nullptr);
-    fmt::print("resumes from  {}\n", resume_line(config_, settings, kHashedBytes));
+    fmt::print("resumes from  {}\n", resume_line(config_, settings, total_steps_, kHashedBytes));
   }
 
   void print_checkpoints() const {
@@ -422,6 +423,7 @@ class Check {
   std::optional<Dataset> dataset_;  // one of the two
   std::optional<StreamSet> streams_;
   Survey seen_;
+  int64_t total_steps_ = 0;  // 0: not known
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "core/amount.h"
 #include "core/error.h"
+#include "optimizer/learning_rate.h"
 #include "train/saving.h"
 
 namespace lf {
@@ -55,7 +56,7 @@ void require_writable(const fs::path& output) {
 }
 
 std::string resume_line(const JobConfig& config, const std::map<std::string, std::string>& settings,
-                        uint64_t most_bytes) {
+                        int64_t total_steps, uint64_t most_bytes) {
   const fs::path directory = config.job.output / "ckpt";
   if (!has_checkpoints(directory)) return "nothing: starts at the first step";
   if (!config.checkpoint.resume)
@@ -72,6 +73,12 @@ std::string resume_line(const JobConfig& config, const std::map<std::string, std
                                  all ? "every byte is as saved" : "sizes are as saved; training reads every byte");
   if (config.job.steps > 0 && checkpoint.state().step >= config.job.steps)
     line += fmt::format("\n  nothing is left to train: job.steps = {}", config.job.steps);
+  const TrainerState& state = checkpoint.state();
+  const std::string moved =
+      state.total_steps == 0 || total_steps == 0
+          ? ""
+          : moved_schedule(config.schedule, config.optimizer.learning_rate, state.total_steps, total_steps, state.step);
+  if (!moved.empty()) line += "\n  warning: " + moved;
   for (const std::string& broken : found.skipped) line += "\n  warning: passed over: " + broken;
   return line;
 }

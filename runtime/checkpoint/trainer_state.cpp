@@ -24,6 +24,7 @@ std::string trainer_state_text(const TrainerState& state) {
   tree["skipped_in_a_row"] = state.skipped_in_a_row;
   tree["seed"] = state.seed;
   tree["micro_batches"] = state.micro_batches;
+  tree["total_steps"] = state.total_steps;
   tree["data"] = std::move(data);
   tree["settings"] = state.settings;
   tree["versions"] = state.versions;
@@ -42,6 +43,7 @@ TrainerState parse_trainer_state(const std::string& place, const std::string& te
     tree.at("skipped_in_a_row").get_to(state.skipped_in_a_row);
     tree.at("seed").get_to(state.seed);
     state.micro_batches = tree.value("micro_batches", int64_t{0});
+    state.total_steps = tree.value("total_steps", int64_t{0});
     const nlohmann::json& data = tree.at("data");
     data.at("samples_seen").get_to(state.position.samples_seen);
     data.at("bad_samples").get_to(state.position.bad_samples);

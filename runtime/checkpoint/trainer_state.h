@@ -15,6 +15,7 @@ struct TrainerState {
   int64_t skipped_in_a_row = 0;  // the last ones, for their gradients were not finite
   uint64_t seed = 0;
   int64_t micro_batches = 0;                    // of a step, on all ranks together; 0: not known
+  int64_t total_steps = 0;                      // for which the learning rate was laid out; 0: not known
   DataPosition position;                        // in the data, after `step`
   std::map<std::string, std::string> settings;  // what must not change between runs: option -> JSON, see train/saving.h
   std::map<std::string, std::string> versions;  // of lfrun and its plugins, by name

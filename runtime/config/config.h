@@ -37,7 +37,8 @@ struct ResolvedJob {
   JobConfig config;
   // Where each value came from, by dotted name: "job.toml:14:3", "--set", "LF_DEVICE", "default". One entry per option.
   std::map<std::string, std::string, std::less<>> origins;
-  // Options with a mistake of their own: they hold their defaults, and nothing more is to be said about them.
+  // Options with a mistake of their own: they hold their defaults, and nothing more is to be said about them. Of lists
+  // of tables also which ones, "optimizer.groups[1]": these are empty, the others as they were given.
   std::set<std::string, std::less<>> broken;
   bool whole = true;  // false: the file is no TOML, and nothing of it is here
 };
@@ -81,5 +82,8 @@ std::string options_page();
 
 // Where `--fresh` starts over: `output` itself if it does not exist, else the first free of output-2, output-3, ...
 std::filesystem::path fresh_output(const std::filesystem::path& output);
+// The command, for a shell, that goes on with the run that --fresh began in `output`. `words`: those after `lfrun`,
+// without --fresh.
+std::string go_on_command(const std::vector<std::string>& words, const std::filesystem::path& output);
 
 }  // namespace lf

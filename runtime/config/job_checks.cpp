@@ -16,15 +16,20 @@ void check_limits(std::vector<JobProblem>& problems, std::string_view most_name,
                                                most_name, least_name, most, least)});
 }
 
+// One of a list of tables, in which nothing has been found wrong.
+bool is_sound_table(const ResolvedJob& job, std::string_view option, size_t index) {
+  return !job.broken.contains(fmt::format("{}[{}]", option, index));
+}
+
 template <typename Sound>
 void check_lora(std::vector<JobProblem>& problems, const ResolvedJob& job, const Sound& sound) {
   const LoraSection& lora = job.config.lora;
-  if (!sound({"lora.targets", "lora.groups", "lora.path"})) return;
   for (size_t i = 0; i < lora.groups.size(); ++i)
-    if (lora.groups[i].targets.empty())
+    if (is_sound_table(job, "lora.groups", i) && lora.groups[i].targets.empty())
       problems.push_back({"lora.groups", fmt::format("lora.groups: table {}: targets is required: patterns of the maps "
                                                      "that it is about",
                                                      i + 1)});
+  if (!sound({"lora.targets", "lora.groups", "lora.path"})) return;
   if (!lora.path.empty() && (!lora.targets.empty() || !lora.groups.empty()))
     problems.push_back({"lora.path",
                         "expected lora.path, or lora.targets and lora.groups, got both: the directory says itself what "
@@ -143,18 +148,18 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
            "ema.warmup: it is the average's decay that rises, expected ema.decay above 0, got 0; set it, "
            "or remove warmup"});
   }
-  if (sound({"optimizer.groups"}))
-    for (size_t i = 0; i < config.optimizer.groups.size(); ++i) {
-      const OptimizerGroup& group = config.optimizer.groups[i];
-      const std::string place = fmt::format("optimizer.groups: table {}: ", i + 1);
-      if (group.parameters.empty())
-        problems.push_back({"optimizer.groups", place + "parameters is required: patterns of what it is about"});
-      if (!group.learning_rate && !group.weight_decay)
-        problems.push_back({"optimizer.groups", place + "says neither learning_rate nor weight_decay; remove it"});
-      if (group.learning_rate && sound({"optimizer.learning_rate"}) && config.optimizer.learning_rate == 0)
-        problems.push_back({"optimizer.groups", place + "learning_rate needs optimizer.learning_rate above 0, whose "
-                                                        "schedule it follows; freeze what shall not move"});
-    }
+  for (size_t i = 0; i < config.optimizer.groups.size(); ++i) {
+    if (!is_sound_table(job, "optimizer.groups", i)) continue;
+    const OptimizerGroup& group = config.optimizer.groups[i];
+    const std::string place = fmt::format("optimizer.groups: table {}: ", i + 1);
+    if (group.parameters.empty())
+      problems.push_back({"optimizer.groups", place + "parameters is required: patterns of what it is about"});
+    if (!group.learning_rate && !group.weight_decay)
+      problems.push_back({"optimizer.groups", place + "says neither learning_rate nor weight_decay; remove it"});
+    if (group.learning_rate && sound({"optimizer.learning_rate"}) && config.optimizer.learning_rate == 0)
+      problems.push_back({"optimizer.groups", place + "learning_rate needs optimizer.learning_rate above 0, whose "
+                                                      "schedule it follows; freeze what shall not move"});
+  }
   return problems;
 }
 

@@ -301,7 +301,8 @@ class Reader {
 
   void take_option(const Option& option, const TomlNode& node) {
     try {
-      option.set(job_.config, checked(option, node));
+      const Json value = option.type == OptionType::kTables ? checked_tables(option, node) : checked(option, node);
+      option.set(job_.config, value);
       job_.origins.find(option.name)->second = origin_at(node.at);
     } catch (const std::invalid_argument& wrong) {
       job_.broken.emplace(option.name);
@@ -365,33 +366,54 @@ class Reader {
       case OptionType::kTable:
         if (node.type != Type::kTable) wrong_type(node);
         return free_value(node, std::string(option.name));
-      case OptionType::kTables: {
-        if (node.type != Type::kArray) wrong_type(node);
-        Json list = Json::array();
-        for (const TomlNode& item : node.items) list.push_back(checked_table(option, item));
-        return list;
-      }
+      case OptionType::kTables:  // of which there are none inside others
+        wrong_type(node);
     }
     if (const std::string broken = rule_broken(option, node); !broken.empty()) throw std::invalid_argument(broken);
     return node.scalar;
   }
 
-  // One table of a list of them.
-  Json checked_table(const Option& option, const TomlNode& node) {
-    if (node.type != TomlNode::Type::kTable)
-      throw std::invalid_argument(fmt::format("{}: expected a list of tables, got {} in it; write [[{}]] above each",
-                                              option.name, shown(node), option.name));
-    Json table = Json::object();
-    for (const TomlEntry& entry : node.entries) {
-      const auto known = std::find_if(option.fields.begin(), option.fields.end(),
-                                      [&](const Option& field) { return field.key() == entry.key; });
-      if (known == option.fields.end()) {
-        std::vector<std::string_view> keys;
-        for (const Option& field : option.fields) keys.push_back(field.key());
-        throw std::invalid_argument(fmt::format("{}: {} is unknown; each of its tables has {}", option.name,
-                                                Json(entry.key.substr(0, 80)).dump(), fmt::join(keys, ", ")));
+  // A list of tables. Each mistake in them is told where it stands; a table with one is empty in what is returned, and
+  // in `broken` as "optimizer.groups[1]", beside the option.
+  Json checked_tables(const Option& option, const TomlNode& node) {
+    if (node.type != TomlNode::Type::kArray)
+      throw std::invalid_argument(
+          fmt::format("{}: expected {}, got {}", option.name, expected_type(option.type), shown(node)));
+    Json list = Json::array();
+    for (const TomlNode& item : node.items) {
+      const size_t before = problems_.size();
+      Json table = checked_table(option, item);
+      if (problems_.size() > before) {
+        job_.broken.emplace(option.name);
+        job_.broken.emplace(fmt::format("{}[{}]", option.name, list.size()));
+        table = Json::object();
       }
-      table[entry.key] = checked(*known, entry.value);
+      list.push_back(std::move(table));
+    }
+    return list;
+  }
+
+  Json checked_table(const Option& option, const TomlNode& node) {
+    Json table = Json::object();
+    if (node.type != TomlNode::Type::kTable)
+      problem_at(node.at, fmt::format("{}: expected a list of tables, got {} in it; write [[{}]] above each",
+                                      option.name, shown(node), option.name));
+    for (const TomlEntry& entry : node.entries) {
+      std::vector<std::string_view> keys;
+      for (const Option& field : option.fields) keys.push_back(field.key());
+      const auto known = std::find(keys.begin(), keys.end(), entry.key);
+      if (known == keys.end()) {
+        const auto meant = nearest(entry.key, keys);
+        problem_at(entry.at, fmt::format("{}: {} is unknown; {}", option.name, Json(entry.key.substr(0, 80)).dump(),
+                                         meant ? fmt::format("did you mean {}?", *meant)
+                                               : fmt::format("each of its tables has {}", fmt::join(keys, ", "))));
+        continue;
+      }
+      try {
+        table[entry.key] = checked(option.fields[static_cast<size_t>(known - keys.begin())], entry.value);
+      } catch (const std::invalid_argument& wrong) {
+        problem_at(entry.value.at, wrong.what());
+      }
     }
     return table;
   }

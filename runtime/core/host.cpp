@@ -28,7 +28,13 @@ Host::Host() : table_(sdk::with_header<lf_host>()) {
     const auto found = offered.find(sdk::view(id));
     return found == offered.end() ? nullptr : found->second.table;
   };
-  table_.log = [](const lf_host*, int32_t level, lf_str text) { log::write(to_level(level), sdk::view(text)); };
+  table_.log = [](const lf_host* host, int32_t level, lf_str text) {
+    const auto& words = of(host).words_;
+    if (words)
+      log::write(to_level(level), words(std::string(sdk::view(text))));
+    else
+      log::write(to_level(level), sdk::view(text));
+  };
   table_.option = [](const lf_host* host, lf_str name, lf_sink json, lf_err* err) {
     return sdk::guard(err, [&] {
       const std::string value = of(host).options_ ? of(host).options_(sdk::view(name)) : std::string();

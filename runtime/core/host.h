@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lf/plugin_api/host.h"
 
@@ -26,6 +27,9 @@ class Host {
   // Answers lf_host.option: the JSON of a dotted name, or an empty string where there is none.
   void answer_options(std::function<std::string(std::string_view dotted_name)> answer);
 
+  // What plugins' lines for the log become. Set before the first model is opened.
+  void word_log(std::function<std::string(const std::string& line)> words) { words_ = std::move(words); }
+
   void cancel() { cancelled_ = true; }
   bool cancelled() const { return cancelled_; }
 
@@ -43,6 +47,7 @@ class Host {
   lf_host table_;
   std::map<std::string, Extension, std::less<>> extensions_;
   std::function<std::string(std::string_view)> options_;
+  std::function<std::string(const std::string&)> words_;
   std::atomic<bool> cancelled_ = false;
 };
 

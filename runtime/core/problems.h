@@ -13,11 +13,16 @@ namespace lf {
 // In the order in which they are told. One thread at a time.
 class Problems {
  public:
-  // `text`: one line, or several. What is known already is not told twice.
+  // `text`: a mistake, or several, each on lines of its own; a line that begins with a space goes on with the one
+  // before. What is known already is not told twice.
   void add(Exit exit, const std::string& text) {
-    if (std::find(lines_.begin(), lines_.end(), text) != lines_.end()) return;
-    if (lines_.empty()) exit_ = exit;
-    lines_.push_back(text);
+    for (size_t start = 0; start <= text.size();) {
+      size_t end = text.find('\n', start);
+      while (end != std::string::npos && text.substr(end + 1, 1) == " ") end = text.find('\n', end + 1);
+      end = std::min(end, text.size());
+      add_one(exit, text.substr(start, end - start));
+      start = end + 1;
+    }
   }
 
   // So many more, which nobody would read.
@@ -25,7 +30,6 @@ class Problems {
     add(exit, fmt::format("and {} more", n));
     untold_ += n - 1;  // the line itself counts as one
   }
-
   // Calls body(). False where it threw lf::Error, which is then among the problems.
   template <typename Body>
   bool attempt(Body&& body) {
@@ -59,6 +63,12 @@ class Problems {
   }
 
  private:
+  void add_one(Exit exit, const std::string& line) {
+    if (std::find(lines_.begin(), lines_.end(), line) != lines_.end()) return;
+    if (lines_.empty()) exit_ = exit;
+    lines_.push_back(line);
+  }
+
   Exit exit_ = Exit::kConfig;
   std::vector<std::string> lines_;
   size_t untold_ = 0;

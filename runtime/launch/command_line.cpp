@@ -1,6 +1,7 @@
 #include "launch/command_line.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include <boost/program_options.hpp>
@@ -210,6 +211,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     taken.count(line.words, 1, 1, "one job file");
     line.command = print ? Command::kPrintConfig : Command::kTrain;
     line.job_file = first;
+    std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(line.others_than_fresh),
+                 [](const std::string& word) { return word != "--fresh"; });
   }
   return line;
 }

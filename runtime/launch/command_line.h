@@ -31,11 +31,12 @@ struct CommandLine {
   std::optional<std::vector<std::filesystem::path>> plugin_dirs;  // absolute; none given: the built-in place
   std::optional<int> processes;                                   // -n
   bool fresh = false, markdown = false;
-  bool locked = false;                // --locked: every plugin must be in its folder's plugins.lock
-  std::filesystem::path case_folder;  // kPluginsVerify: --case
-  std::string only;                   // kPluginsVerify: --only
-  bool all = false, json = false;     // kPluginsVerify
-  std::vector<std::string> words;     // of the other commands, for them to read; kHelp: what stood beside it
+  bool locked = false;                         // --locked: every plugin must be in its folder's plugins.lock
+  std::filesystem::path case_folder;           // kPluginsVerify: --case
+  std::string only;                            // kPluginsVerify: --only
+  bool all = false, json = false;              // kPluginsVerify
+  std::vector<std::string> words;              // of the other commands, for them to read; kHelp: what stood beside it
+  std::vector<std::string> others_than_fresh;  // all that was given but --fresh
 };
 
 // `arguments`: without the program's name. Throws lf::Error(kUsage) in one line.

@@ -181,9 +181,12 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   Problems problems;
   for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) { plugins.verify(kind, id); });
   problems.refuse_if_any();
+  const std::string go_on =
+      request.arguments.empty() ? "the same command" : go_on_command(request.arguments, config.job.output);
   WorkerPlan plan{.processes = processes,
                   .log_folder = config.job.output / "log",
                   .tell = remark,
+                  .go_on = go_on,
                   .on_failure = [&config](const WorkerPlan::Failure& failure) {
                     write_final_status(config.job.output, failure.leader, failure.state, failure.not_the_leaders);
                   }};
@@ -238,6 +241,7 @@ int run_job(const CommandLine& line, const Environment& environment) {
   request.job_file = job.resolved.config.file.string();
   request.sets = job.sets;
   request.set_origins = job.set_origins;
+  if (training && line.fresh) request.arguments = line.others_than_fresh;
   if (training || line.locked) {
     if (job.resolved.whole) check_inputs(job.resolved, problems);
     std::optional<PluginSet> plugins;

@@ -202,7 +202,7 @@ class Watch {
 
   int result() {
     if (stopped_at_once_ != 0) {
-      plan_.tell("stopped without saving; the same command goes on from the last checkpoint");
+      plan_.tell(fmt::format("stopped without saving; {} goes on from the last checkpoint", plan_.go_on));
       failed("stopped without saving", false);
       return 128 + stopped_at_once_;
     }

@@ -16,6 +16,7 @@ struct WorkerPlan {
   std::filesystem::path log_folder;  // exists
   // Where lines for the person in front go.
   std::function<void(std::string_view)> tell;
+  std::string go_on = "the same command";  // what goes on with the run after it was stopped
   // What became of the job where it did not end by itself. Empty: nobody asks.
   struct Failure {
     pid_t leader = -1;             // the process that was rank 0

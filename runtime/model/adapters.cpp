@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/problems.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "model/patterns.h"
 
@@ -62,8 +62,7 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
   return {name.substr(0, dot), name.substr(dot + 1)};
 }
 
-[[noreturn]] void refuse_pattern(const Description& description, const std::string& option,
-                                 const std::string& pattern) {
+std::string useless_target(const Description& description, const std::string& option, const std::string& pattern) {
   std::vector<std::string> maps, others;
   for (const Component& component : description.components)
     for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p) {
@@ -76,18 +75,17 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
       }
     }
   if (maps.empty())
-    fail(Exit::kConfig, "{}: \"{}\": expected linear maps that can have adapters, this model has none", option,
-         pattern);
+    return fmt::format("{}: \"{}\": expected linear maps that can have adapters, this model has none", option, pattern);
   if (!others.empty())
-    fail(Exit::kConfig,
-         "{}: \"{}\" matches nothing that can have an adapter: {} cannot (linear maps, tables, heads and experts can: "
-         "no "
-         "router, norm or convolution); to train it as it is, name it in lora.also_train; maps that can are {}",
-         option, pattern, near_names(others.front(), others), near_names(pattern, maps));
-  fail(Exit::kConfig,
-       "{}: \"{}\" matches nothing, so it would adapt nothing; it is a shell pattern over the names of components and "
-       "linear maps; near it are {}",
-       option, pattern, near_names(pattern, maps));
+    return fmt::format(
+        "{}: \"{}\" matches nothing that can have an adapter: {} cannot (linear maps, tables, heads and experts can: "
+        "no "
+        "router, norm or convolution); to train it as it is, name it in lora.also_train; maps that can are {}",
+        option, pattern, near_names(others.front(), others), near_names(pattern, maps));
+  return fmt::format(
+      "{}: \"{}\" matches nothing, so it would adapt nothing; it is a shell pattern over the names of components and "
+      "linear maps; near it are {}",
+      option, pattern, near_names(pattern, maps));
 }
 
 }  // namespace
@@ -143,9 +141,12 @@ std::vector<AdapterRequest> adapter_requests(const Description& description, con
         }
       }
     }
+  Problems problems;
   for (size_t t = 0; t < targets.size(); ++t)
     for (size_t i = 0; i < found[t].size(); ++i)
-      if (found[t][i] == 0) refuse_pattern(description, targets[t].option, targets[t].patterns[i]);
+      if (found[t][i] == 0)
+        problems.add(Exit::kConfig, useless_target(description, targets[t].option, targets[t].patterns[i]));
+  problems.refuse_if_any();
   return requests;
 }
 

@@ -1,5 +1,7 @@
 #include "model/description.h"
 
+#include <cstddef>
+#include <cstring>
 #include <numeric>
 
 #include <fmt/ranges.h>
@@ -187,6 +189,21 @@ void require_functions(const lf_model_api* api, const std::string& id) {
     fail(Exit::kConfig, "model plugin {}: its lf.model/1 table lacks {}", id, fmt::join(missing, ", "));
 }
 
+// An lf_err with room for many lines behind its own message.
+class LongError {
+ public:
+  LongError() : bytes_(kBytes / sizeof(std::max_align_t)) { err()->size = kBytes; }
+  lf_err* err() { return reinterpret_cast<lf_err*>(bytes_.data()); }
+  std::string text() const {
+    const char* message = reinterpret_cast<const char*>(bytes_.data()) + offsetof(lf_err, message);
+    return {message, strnlen(message, kBytes - offsetof(lf_err, message))};
+  }
+
+ private:
+  static constexpr uint32_t kBytes = 1 << 16;
+  std::vector<std::max_align_t> bytes_;
+};
+
 }  // namespace
 
 int64_t element_count(const ParameterInfo& parameter) {
@@ -211,9 +228,10 @@ Description describe(const lf_model_api* api, lf_model model, const std::string&
 Model::Model(const lf_model_api* api, const std::string& plugin_id, const lf_host* host, const std::string& config_json)
     : api_(api), plugin_id_(plugin_id) {
   require_functions(api, plugin_id);
+  LongError said;
+  if (const int32_t code = api_->create(host, sdk::str(config_json), &model_, said.err()); code != LF_OK)
+    throw Error(exit_of(code), said.text());
   lf_err err = sdk::make_err();
-  if (const int32_t code = api_->create(host, sdk::str(config_json), &model_, &err); code != LF_OK)
-    fail(exit_of(code), "{}", err.message);
   try {
     description_ = describe(api_, model_, plugin_id_);
   } catch (...) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.h"
+#include "core/problems.h"
 #include "lf/plugin_sdk/tensor.hpp"
 #include "model/selection.h"
 #include "weights/convert.h"
@@ -26,6 +26,7 @@ bool Freezing::all_frozen(const Component& component) const {
 Freezing freeze(const Description& description, const std::vector<std::string>& patterns,
                 const std::vector<std::string>& also_train) {
   Freezing freezing;
+  Problems problems;
   const bool adapted = !description.adapters.empty();
   for (const ParameterInfo& parameter : description.parameters)
     freezing.frozen.push_back((parameter.flags & (LF_PARAM_BUFFER | LF_PARAM_DEAD)) != 0 ||
@@ -33,10 +34,10 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
   for (const std::string& pattern : also_train) {
     const std::vector<size_t> found = selected_parameters(description, pattern);
     if (found.empty())
-      fail(Exit::kConfig,
-           "lora.also_train: \"{}\" matches no parameter; it is a shell pattern over the names of components and "
-           "parameters; near it are {}",
-           pattern, near_own_names(description, pattern));
+      problems.add(Exit::kConfig,
+                   fmt::format("lora.also_train: \"{}\" matches no parameter; it is a shell pattern over the names of "
+                               "components and parameters; near it are {}",
+                               pattern, near_own_names(description, pattern)));
     for (const size_t p : found) {
       const ParameterInfo& parameter = description.parameters[p];
       for (const Adapter& adapter : description.adapters)
@@ -53,13 +54,14 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
     const std::vector<size_t> found = selected_parameters(description, pattern);
     for (const size_t p : found) freezing.frozen[p] = true;
     if (found.empty()) {
-      fail(
-          Exit::kConfig,
-          "model.freeze: \"{}\" matches no parameter, so it would freeze nothing; it is a shell pattern over the names "
-          "of components and parameters; near it are {}",
-          pattern, near_own_names(description, pattern));
+      problems.add(Exit::kConfig,
+                   fmt::format("model.freeze: \"{}\" matches no parameter, so it would freeze nothing; it "
+                               "is a shell pattern over the names of components and parameters; near "
+                               "it are {}",
+                               pattern, near_own_names(description, pattern)));
     }
   }
+  problems.refuse_if_any();
   // A tied parameter is frozen with the one that it is tied to.
   for (size_t p = 0; p < description.parameters.size(); ++p)
     if (const int64_t to = description.parameters[p].tied_to; to >= 0) freezing.frozen[p] = freezing.frozen[to];

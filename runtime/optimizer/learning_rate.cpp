@@ -42,4 +42,16 @@ double learning_rate(const ScheduleSection& schedule, double peak, int64_t total
   fail(Exit::kConfig, "schedule.name: expected constant, linear, cosine or wsd, got {}", schedule.name);
 }
 
+std::string moved_schedule(const ScheduleSection& schedule, double peak, int64_t was, int64_t is, int64_t step) {
+  const int64_t warmup = std::max(warmup_steps(schedule, was), warmup_steps(schedule, is));
+  const bool same_warmup = warmup_steps(schedule, was) == warmup_steps(schedule, is);
+  if (was == is || step >= is || (schedule.name == "constant" && (same_warmup || step >= warmup))) return "";
+  const double due = learning_rate(schedule, peak, was, step), now = learning_rate(schedule, peak, is, step);
+  const std::string before = step < was ? fmt::format("where {:.4g} was due", due)
+                                        : fmt::format("after the schedule had ended at {:.4g}", due);
+  return fmt::format(
+      "steps: was {}, is {}: the {} schedule now runs to step {}; step {} has a learning rate of {:.4g}, {}", was, is,
+      schedule.name, is, step + 1, now, before);
+}
+
 }  // namespace lf

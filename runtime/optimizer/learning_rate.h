@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "config/job.h"
 
@@ -22,5 +23,9 @@ int64_t warmup_steps(const ScheduleSection& schedule, int64_t total_steps);
 //   peak until the last D = round(decay_fraction * total) steps, then cosine from peak to f * peak over D steps
 //              (get_wsd_schedule, its default decay)
 double learning_rate(const ScheduleSection& schedule, double peak, int64_t total_steps, int64_t step);
+
+// For who resumes after `step` steps of a run that was to have `was` and now has `is`: where the schedule ends, and
+// the rate of the next step beside the one that was due. Empty where the rates still to come are the same.
+std::string moved_schedule(const ScheduleSection& schedule, double peak, int64_t was, int64_t is, int64_t step);
 
 }  // namespace lf

@@ -1,26 +1,27 @@
 #include "optimizer/parameter_groups.h"
 
 #include <string>
+#include <utility>
 
-#include "core/error.h"
+#include "core/problems.h"
 #include "model/patterns.h"
 
 namespace lf {
 namespace {
 
-[[noreturn]] void refuse_pattern(const Description& description, const Freezing& freezing, const std::string& place,
-                                 const std::string& pattern, const std::string& frozen) {
+std::string useless_pattern(const Description& description, const Freezing& freezing, const std::string& place,
+                            const std::string& pattern, const std::string& frozen) {
   if (!frozen.empty())
-    fail(Exit::kConfig, "{}\"{}\" matches only what is not trained, such as {}; remove it, or train what it is about",
-         place, pattern, frozen);
+    return fmt::format("{}\"{}\" matches only what is not trained, such as {}; remove it, or train what it is about",
+                       place, pattern, frozen);
   std::vector<std::string> names;
   for (const Component& component : description.components) names.push_back(component.name);
   for (size_t p = 0; p < description.parameters.size(); ++p)
     if (!freezing.frozen[p]) names.push_back(description.parameters[p].name);
-  fail(Exit::kConfig,
-       "{}\"{}\" matches no parameter; it is a shell pattern over the names of components and parameters; near it are "
-       "{}",
-       place, pattern, near_names(pattern, names));
+  return fmt::format(
+      "{}\"{}\" matches no parameter; it is a shell pattern over the names of components and parameters; near it are "
+      "{}",
+      place, pattern, near_names(pattern, names));
 }
 
 }  // namespace
@@ -34,10 +35,11 @@ std::vector<int> parameter_groups(const Description& description, const Freezing
     for (const size_t p : component.adapters) component_of[p] = &component.name;
   }
   std::vector<int> group_of(n, -1);
+  Problems problems;
   for (size_t g = 0; g < settings.groups.size(); ++g) {
     const std::string place = fmt::format("optimizer.groups: table {}: ", g + 1);
     for (const std::string& pattern : settings.groups[g].parameters) {
-      bool any = false;
+      bool any = false, twice = false;
       std::string frozen;
       for (size_t p = 0; p < n; ++p) {
         const ParameterInfo& parameter = description.parameters[p];
@@ -47,14 +49,19 @@ std::vector<int> parameter_groups(const Description& description, const Freezing
           continue;
         }
         any = true;
-        if (group_of[p] >= 0 && group_of[p] != static_cast<int>(g))
-          fail(Exit::kConfig, "{}\"{}\" matches {}, which table {} matches too; narrow the patterns of one of the two",
-               place, pattern, parameter.name, group_of[p] + 1);
-        group_of[p] = static_cast<int>(g);
+        if (group_of[p] < 0 || group_of[p] == static_cast<int>(g)) {
+          group_of[p] = static_cast<int>(g);
+        } else if (!std::exchange(twice, true)) {
+          problems.add(Exit::kConfig,
+                       fmt::format("{}\"{}\" matches {}, which table {} matches too; narrow the patterns of one of the "
+                                   "two",
+                                   place, pattern, parameter.name, group_of[p] + 1));
+        }
       }
-      if (!any) refuse_pattern(description, freezing, place, pattern, frozen);
+      if (!any) problems.add(Exit::kConfig, useless_pattern(description, freezing, place, pattern, frozen));
     }
   }
+  problems.refuse_if_any();
   return group_of;
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
+#include "core/amount.h"
 #include "core/error.h"
 
 namespace lf {
@@ -14,6 +17,7 @@ namespace {
 
 // What a host decides for itself: how many workers and threads it has.
 constexpr std::array<std::string_view, 3> kMayDiffer = {"launch.processes", "launch.threads", "data.workers"};
+constexpr size_t kShownHash = 12;  // characters
 
 }  // namespace
 
@@ -80,6 +84,32 @@ void require_same_job(Exchange& exchange, const JobConfig& config, bool fresh) {
   if (differences.empty()) return;
   part(exchange);
   fail(Exit::kConfig, "{}", differences);
+}
+
+void require_same_data(Exchange& exchange, const Dataset& dataset) {
+  nlohmann::json mine = {{"hashes", dataset.fingerprint()}, {"samples", nlohmann::json::array()}};
+  for (const Dataset::File& file : dataset.files()) mine["samples"].push_back(file.samples);
+  const std::vector<std::string> all = exchange.all_gather(mine.dump());
+  const auto rank = std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != all[0]; });
+  if (rank == all.end()) return;
+  const auto words = [](const std::string& text) {
+    std::istringstream in(nlohmann::json::parse(text).at("hashes").get<std::string>());
+    return std::vector<std::string>{std::istream_iterator<std::string>(in), {}};
+  };
+  const std::vector<std::string> first = words(all[0]), other = words(*rank);
+  size_t file = 0;
+  while (file + 1 < first.size() && file < other.size() && first[file] == other[file]) ++file;
+  const auto samples = [&](const std::string& text) {
+    const nlohmann::json counts = nlohmann::json::parse(text).at("samples");
+    return counted(file < counts.size() ? counts[file].get<uint64_t>() : 0, "sample");
+  };
+  part(exchange);
+  fail(
+      Exit::kConfig,
+      "data.path: {}: expected the same bytes on every rank, got {} with hash {} on rank 0 and {} with hash {} on rank "
+      "{}; give every host the same copy",
+      dataset.files().at(file).path.string(), samples(all[0]), first.at(file).substr(0, kShownHash), samples(*rank),
+      (file < other.size() ? other[file] : std::string("none")).substr(0, kShownHash), rank - all.begin());
 }
 
 }  // namespace lf

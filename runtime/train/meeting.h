@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "comm/rendezvous.h"
+#include "data/dataset.h"
 #include "train/train.h"
 
 namespace lf {
@@ -24,5 +25,9 @@ void part(Exchange& exchange);
 // Throws kConfig with a line for each option of the job, and for --fresh, that is not the same on all ranks: its name,
 // both values and the rank. Left out is what a host decides for itself: launch.* and data.workers.
 void require_same_job(Exchange& exchange, const JobConfig& config, bool fresh);
+
+// Throws kConfig naming the first file of data.path that has other bytes on another rank, and the rank: hosts whose
+// copies of one path differ would deal samples of different orders. Of a LeRobot directory its number of frames.
+void require_same_data(Exchange& exchange, const Dataset& dataset);
 
 }  // namespace lf

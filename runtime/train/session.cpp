@@ -154,6 +154,7 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
       options.problems->attempt(open);
   };
   media.offer_to(host);
+  host.word_log([file = config_file(job)](const std::string& line) { return with_config_place(line, file); });
   host.answer_options([&job](std::string_view name) { return option_json(job, name).value_or(""); });
   if (options.open_device)
     attempt({"device.name"}, [&] {

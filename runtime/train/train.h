@@ -15,8 +15,9 @@ struct TrainRequest {
   std::string store;         // "unix:PATH", "tcp:HOST:PORT", or "" in a world of one
   bool serve_store = false;  // this rank serves the TCP store
   uint64_t generation = 0;
-  bool fresh = false;     // rank 0 chooses a new run directory
-  bool terminal = false;  // stderr is a terminal that this rank may draw on
+  bool fresh = false;              // rank 0 chooses a new run directory
+  std::vector<std::string> go_on;  // words after `lfrun`, without --fresh; empty: the run was not started with it
+  bool terminal = false;           // stderr is a terminal that this rank may draw on
   bool plugins_probed = false;
   bool run_locked = false;               // whoever started this rank holds the lock of its run directory
   std::string device_reason;             // why the job's device was taken, for the run record

@@ -113,6 +113,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
     streams_.emplace(config_);
   else
     dataset_.emplace(config_.data);
+  if (dataset_) require_same_data(*control_, *dataset_);
   const Description& description = session_.model->description();
   require_agreement(*control_, "model", describe_layout(description));
   begin();
@@ -198,6 +199,7 @@ void Trainer::begin() {
   session_.model->load_state(state.model_state);
   optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
   finished_ = saved_ = state.step;
+  steps_before_ = state.total_steps;
   if (leads() && config_.job.steps > 0 && state.step > config_.job.steps)
     log::warning("{} is of step {}, beyond job.steps = {}: nothing is left to train", checkpoint.path().string(),
                  state.step, config_.job.steps);
@@ -228,8 +230,17 @@ void Trainer::count_steps(LoaderInputs& inputs) {
                 counted(config_.job.epochs, "epoch"), counted(total_steps_, "step"),
                 counted(estimate.samples_read, "sample"));
   }
+  if (leads() && steps_before_ > 0) {
+    const std::string moved =
+        moved_schedule(config_.schedule, config_.optimizer.learning_rate, steps_before_, total_steps_, finished_);
+    if (!moved.empty()) log::warning("{}", moved);
+  }
   // With epochs the loader ends the run, a few steps before or after the estimate.
   inputs.last_step = inputs.max_samples == 0 ? total_steps_ : std::numeric_limits<int64_t>::max();
+}
+
+std::string Trainer::go_on() const {
+  return request_.go_on.empty() ? "the same command" : go_on_command(request_.go_on, directory_.path());
 }
 
 void Trainer::announce() const {
@@ -245,6 +256,7 @@ void Trainer::announce() const {
                      : counted(streams_->size(), "stream") + " of samples in their own order",
             counted(total_steps_, "step"), directory_.path().string());
   if (const std::string& begun = source_.new_parameters(); !begun.empty()) log::info("new: {}", begun);
+  if (!request_.go_on.empty()) log::info("--fresh: a new run; if it is interrupted, go on with it by: {}", go_on());
   if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
   if (request_.world_size > 1 && !session_.device->is_host())
     log::info("gradients are summed on the {}: {}", transport_.word, transport_.reason);
@@ -368,7 +380,7 @@ int Trainer::run_steps() {
     if (leads()) metrics_->finish(finished_ > 0 ? "saved" : "stopped");
     finish_saving();
     if (leads() && finished_ > 0)
-      log::info("asked to stop: saved after step {}; the same command goes on from there", finished_);
+      log::info("asked to stop: saved after step {}; {} goes on from there", finished_, go_on());
     else if (leads())
       log::info("asked to stop before the first step: nothing to save; the same command starts again");
     return static_cast<int>(Exit::kSavedRunAgain);
@@ -514,6 +526,7 @@ void Trainer::save() {
   state.skipped_in_a_row = optimizer_.skipped_in_row();
   state.seed = config_.job.seed;
   state.micro_batches = config_.data.micro_batches * request_.world_size;
+  state.total_steps = total_steps_;
   state.position = position_;
   state.settings = resumable_settings(config_, session_.model->description(), dataset());
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
@@ -578,10 +591,11 @@ void Trainer::finish() {
     try {
       export_models();
     } catch (const Error& error) {
-      fail(error.exit(), "{}; the checkpoint of step {} is whole: the same command then writes the model alone",
-           error.what(), finished_);
+      fail(error.exit(), "{}; the checkpoint of step {} is whole: {} then writes the model alone", error.what(),
+           finished_, go_on());
     }
     metrics_->finish("done");
+    if (!request_.go_on.empty()) log::info("--fresh starts over; to go on with this run: {}", go_on());
   }
   control_->barrier();
 }

@@ -52,6 +52,7 @@ class Trainer {
   void begin();
   void count_steps(LoaderInputs& inputs);
   void announce() const;
+  std::string go_on() const;  // what goes on with this run: "the same command", or where --fresh began it the other one
   void open_metrics();
   void warn_of_step_size() const;
   int run_steps();
@@ -102,6 +103,7 @@ class Trainer {
   std::optional<Metrics> metrics_;       // rank 0
 
   int64_t total_steps_ = 0;
+  int64_t steps_before_ = 0;  // for which the run that is resumed was laid out; 0: none, or not known
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps
   DataPosition position_;
   std::string balance_state_;  // of a run that this one goes on from, and at the end of this one's

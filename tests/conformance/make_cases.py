@@ -67,7 +67,7 @@ write("qwen_vl", MODEL, PICTURES)
 internvl = json.loads(json.dumps(INTERNVL))
 internvl["text_config"]["num_experts_per_tok"] = internvl["text_config"]["num_experts"]
 write("internvl", internvl, PICTURES)
-write("compose", {"model_type": "compose", "vision": {"type": "intern_vit", **TOWER},
+write("compose", {"model_type": "compose", "vision": {"type": "intern_vit", **TOWER}, "projector": {"merge": 2},
                   "decoder": {"type": "qwen3", **DECODER}}, PICTURES)
 write("causal_lm", {"model_type": "qwen3", **DECODER}, TEXTS)
 write("deepseek", {"model_type": "deepseek_v3", "num_nextn_predict_layers": 1, **LATENT}, TEXTS,

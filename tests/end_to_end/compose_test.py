@@ -16,18 +16,19 @@ INTERN_VIT = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2
               "patch_size": 7, "attention_bias": True}
 TOKENS = {"image_token_id": 262, "video_token_id": 263, "vision_start_token_id": 259, "vision_end_token_id": 260}
 MODELS = {
-    "intern_vit_qwen3": {"vision": {"type": "intern_vit", **INTERN_VIT}, "decoder": {"type": "qwen3", **QWEN3}},
+    "intern_vit_qwen3": {"vision": {"type": "intern_vit", **INTERN_VIT}, "projector": {"merge": 2},
+                         "decoder": {"type": "qwen3", **QWEN3}},
     "qwen2_5_vit_llama": {
         "vision": {"type": "qwen2_5_vit", "depth": 2, "hidden_size": 24, "intermediate_size": 40, "num_heads": 2,
-                   "window_size": 112, "fullatt_block_indexes": [1]},
-        "projector": {"inner": 40},
+                   "patch_size": 14, "temporal_patch_size": 2, "window_size": 112, "fullatt_block_indexes": [1]},
+        "projector": {"merge": 2, "inner": 40},
         "decoder": {"type": "llama", "vocab_size": 272, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
                     "num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 10000.0},
         "tokens": TOKENS},
     "qwen3_vit_qwen3_moe": {
         "vision": {"type": "qwen3_vit", "depth": 2, "hidden_size": 24, "intermediate_size": 40, "num_heads": 2,
-                   "num_position_embeddings": 16, "patch_size": 14, "deepstack_visual_indexes": [0]},
-        "projector": {"norm": "block"},
+                   "num_position_embeddings": 16, "patch_size": 14, "temporal_patch_size": 2, "deepstack_visual_indexes": [0]},
+        "projector": {"merge": 2, "norm": "block"},
         "decoder": {"type": "qwen3_moe", **QWEN3, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
         "tokens": TOKENS},
 }

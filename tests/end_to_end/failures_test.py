@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shlex
 import signal
 import socket
 import struct
@@ -276,6 +277,60 @@ class Failures(unittest.TestCase):
         self.assertEqual((self.folder / "job/run/metrics.jsonl").read_bytes(), before)
         self.assertEqual((self.folder / "job/run-2/metrics.jsonl").read_text().count("\n"), 6)
 
+    def go_on_of(self, text):
+        """The words of the command that a fresh run names to go on with it."""
+        commands = {line[line.index("lfrun ", line.index("go on")):] for line in text.splitlines() if "--fresh" in line and "go on" in line}
+        self.assertEqual(len(commands), 1, text)
+        return shlex.split(commands.pop())[1:]
+
+    def test_a_fresh_run_names_the_command_that_goes_on_with_it_at_its_beginning_and_at_its_end(self):
+        job = self.job()
+        self.assertEqual(lfrun(job).returncode, 0)
+        fresh = lfrun(job, "--set", 'job.name="a b"', "--fresh")
+        self.assertEqual(fresh.returncode, 0, fresh.stderr)
+        self.assertIn("--fresh: a new run", fresh.stderr)
+        self.assertIn("--fresh starts over; to go on with this run: lfrun ", fresh.stderr)
+        words = self.go_on_of(fresh.stderr)
+        self.assertNotIn("--fresh", words)
+        again = lfrun(*words, "--set", "job.steps=8")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("resumed after step 6", again.stderr)
+        self.assertEqual((self.folder / "job/run-2/metrics.jsonl").read_text().count("\n"), 8)
+        self.assertFalse((self.folder / "job/run-3").exists())
+        self.assertNotIn("go on", lfrun(job, "--set", "job.steps=7").stderr)
+
+    def test_a_fresh_run_that_is_asked_to_stop_names_the_command_that_goes_on_with_it(self):
+        job = self.job(job={"steps": 5000})
+        (self.folder / "job/run").mkdir()
+        launcher = subprocess.Popen(lfrun.command(job, "--fresh"), stderr=subprocess.PIPE, text=True)
+        rows, deadline = self.folder / "job/run-2/metrics.jsonl", time.monotonic() + 40
+        while time.monotonic() < deadline and not (rows.exists() and rows.read_text().count("\n") >= 2):
+            time.sleep(0.05)
+        launcher.send_signal(signal.SIGTERM)
+        text = launcher.communicate(timeout=40)[1]
+        self.assertEqual(launcher.returncode, 75, text)
+        said = next(line for line in text.splitlines() if "asked to stop: saved after step" in line)
+        self.assertIn(" goes on from there", said)
+        self.assertIn(shlex.join(["lfrun", *self.go_on_of(text)]), said)
+        self.assertNotIn("the same command", said)
+
+    def test_a_schedule_whose_end_moves_on_resume_is_told_by_the_run_and_by_check(self):
+        job = self.job(schedule={"name": "linear", "warmup_fraction": 0.0, "final_fraction": 0.0})
+        self.assertEqual(lfrun(job).returncode, 0)
+        moved = ("steps: was 6, is 12: the linear schedule now runs to step 12; step 7 has a learning rate of 0.0015, after the "
+                 "schedule had ended at 0")
+        checked = lfrun("check", job, "--set", "job.steps=12")
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertIn(moved, checked.stdout)
+        self.assertNotIn("was 6", lfrun("check", job).stdout)
+        more = lfrun(job, "--set", "job.steps=12")
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.assertIn(moved, more.stderr)
+        self.assertAlmostEqual(metrics(self.folder / "job/run")[6]["learning_rate"], 0.0015)
+        plain = write_job(self.folder / "plain")  # constant: nothing moves
+        self.assertEqual(lfrun(plain).returncode, 0)
+        self.assertNotIn("schedule", lfrun(plain, "--set", "job.steps=9").stderr)
+
     def test_a_flipped_bit_in_the_only_checkpoint_is_an_error_that_names_the_file(self):
         job = self.job()
         self.assertEqual(lfrun(job).returncode, 0)
@@ -448,6 +503,43 @@ class Failures(unittest.TestCase):
         config.write_text(json.dumps(model))
         self.refuses(lfrun("check", job), 78, "num_hidden_layers", "[1, 4096]", "10000000")
 
+    def test_all_mistakes_of_a_model_configuration_and_its_options_are_told_in_one_pass_with_their_places(self):
+        job = self.job()
+        config = self.folder / "job/config.json"
+        good = json.loads(config.read_text())
+        model = json.loads(config.read_text())
+        del model["num_hidden_layers"]
+        model.update({"hidden_size": "wide", "rms_norm_eps": 0, "hidden_act": "gelu", "novel": 3, "image_token_id": 10 ** 6})
+        model["vision_config"].update({"depth": -1, "hidden_act": "gelu", "new_trick": "yes"})
+        config.write_text(json.dumps(model))
+        wrong = ["--set", "model.options.router_aux_loss=3", "--set", "model.options.bar=2"]
+        where = [f"{config}: num_hidden_layers: expected an integer in [1, 4096], as sizes must be stated, got nothing",
+                 f'{config}: hidden_size: expected an integer in [1, 1073741824], got "wide"', f"{config}: rms_norm_eps: ",
+                 f"{config}: hidden_act: ", f"{config}: novel = 3: ", f"{config}: image_token_id: ",
+                 f"{config}: vision_config.depth: ", f"{config}: vision_config.hidden_act: ", f"{config}: vision_config.new_trick = ",
+                 "--set: model.options.router_aux_loss: ", "--set: model.options.bar: "]
+        checked = lfrun("check", job, *wrong)
+        self.refuses(checked, 78, f"not valid: {len(where)} mistakes")
+        lines = checked.stderr.splitlines()
+        for place in where:
+            self.assertEqual(sum(place in line for line in lines), 1, (place, checked.stderr))
+        self.refuses(lfrun(job, *wrong), 78, *(place.removeprefix("--set: ") for place in where))
+        # What a family takes for a number that is left out is told with the file's path too, by both.
+        del good["rms_norm_eps"]
+        config.write_text(json.dumps(good))
+        taken = f"{config}: left out and taken as the reference's class has them: rms_norm_eps 1e-05"
+        for told in (lfrun("check", job), lfrun(job, "--set", "job.steps=1")):
+            self.assertEqual(told.returncode, 0, told.stderr)
+            self.assertIn(taken, told.stderr)
+
+    def test_patterns_that_match_nothing_are_all_told_at_once(self):
+        job = self.job()
+        groups = ('optimizer.groups=[{parameters=["*.nothing"], weight_decay=0.0}, {parameters=["*.none"], weight_decay=0.0}]')
+        result = lfrun("check", job, "--set", 'model.freeze=["visio", "langage"]')
+        self.refuses(result, 78, 'model.freeze: "visio" ', 'model.freeze: "langage" ', "not valid: 2 mistakes")
+        result = lfrun("check", job, "--set", groups)
+        self.refuses(result, 78, '"*.nothing" matches no parameter', '"*.none" matches no parameter', "not valid: 2 mistakes")
+
     def test_a_killed_leader_leaves_a_status_that_says_so(self):
         job = self.job(job={"steps": 2000})
         launcher = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True)
@@ -489,13 +581,15 @@ class Failures(unittest.TestCase):
                 self.refuses(result, 66, text, "expected a folder with config.json and samples.jsonl")
                 self.assertEqual(result.stdout, "")
 
-    def by_hand(self, job, *words_of_ranks):
-        """One worker for each list of words, told of each other by the environment; their exit codes and stderr."""
+    def by_hand(self, job, *words_of_ranks, folders=None):
+        """One worker for each list of words, told of each other by the environment; their exit codes and stderr.
+        `folders`: where each is started."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         size = str(len(words_of_ranks))
         workers = [subprocess.Popen(lfrun.command(job, *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                    cwd=folders[rank] if folders else None,
                                     env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": size,
                                          "LOCAL_WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
                    for rank, words in enumerate(words_of_ranks)]
@@ -523,6 +617,28 @@ class Failures(unittest.TestCase):
         self.assertIn("--fresh: expected the same", texts[0])
         self.assertFalse((self.folder / "job/run").exists())
         self.assertFalse((self.folder / "other").exists())
+
+    def test_ranks_whose_copies_of_one_data_file_differ_end_at_the_start_with_its_path_and_the_rank(self):
+        job = self.job(job={"steps": 2}, data={"micro_batches": 2, "path": "/proc/self/cwd/train.jsonl",
+                                               "media_root": str(self.folder / "job/data")})
+        text = (self.folder / "job/data/train.jsonl").read_text()
+        letter = text.index('"value": "', len(text) // 2) + len('"value": "')
+        stale = text[:letter] + ("b" if text[letter] != "b" else "c") + text[letter + 1:]
+        folders = [self.folder / "one", self.folder / "other"]
+        for folder in folders:
+            folder.mkdir()
+        (folders[0] / "train.jsonl").write_text(text)
+        for theirs, told in ((stale, "got 40 samples with hash "), ("".join(text.splitlines(True)[:30]), "and 30 samples with hash ")):
+            (folders[1] / "train.jsonl").write_text(theirs)
+            codes, texts = self.by_hand(job, [], [], folders=folders)
+            self.assertEqual(codes, [78, 78], texts)
+            for said in texts:
+                self.assertIn("data.path: /proc/self/cwd/train.jsonl: expected the same bytes on every rank", said)
+                self.assertIn(told, said)
+                self.assertIn("on rank 1; give every host the same copy", said)
+        (folders[1] / "train.jsonl").write_text(text)
+        codes, texts = self.by_hand(job, [], [], folders=folders)
+        self.assertEqual(codes, [0, 0], texts)
 
     def test_what_a_host_decides_for_itself_may_differ_between_ranks(self):
         job = self.job(job={"steps": 1}, data={"micro_batches": 2})

@@ -18,6 +18,7 @@ TARGETS = ["*.q_proj", "*.down_proj", "vision"]
 LORA = {"rank": 4, "alpha": 8, "targets": TARGETS}
 STILL = ["job.steps=1", "optimizer.learning_rate=0"]
 COMPOSED = {
+    "projector": {"merge": 2},
     "vision": {"type": "intern_vit", "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2,
                "image_size": 28, "patch_size": 7, "attention_bias": True},
     "decoder": {"type": "qwen3", "vocab_size": 272, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -25,7 +26,9 @@ COMPOSED = {
                 "tie_word_embeddings": False}}
 
 WINDOWED = {  # another tower, another decoder
+    "projector": {"merge": 2},
     "vision": {"type": "qwen2_5_vit", "depth": 2, "hidden_size": 24, "intermediate_size": 40, "num_heads": 2, "window_size": 112,
+               "patch_size": 14, "temporal_patch_size": 2,
                "fullatt_block_indexes": [1]},
     "decoder": {"type": "llama", **{key: value for key, value in COMPOSED["decoder"].items() if key not in ("type", "head_dim")}},
     "tokens": {"image_token_id": 262, "video_token_id": 263, "vision_start_token_id": 259, "vision_end_token_id": 260}}

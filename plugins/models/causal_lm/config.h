@@ -17,9 +17,11 @@ struct CausalLmConfig {
   std::vector<std::string> unknown_keys;
 };
 
-// Fields left out have the reference's defaults (transformers 5.24). Throws sdk::Failure(LF_E_INVALID), naming the
-// field, for what is wrong and for what would change the maths and is not built: sliding windows, other rope types,
-// biases.
+// What may be left out has the reference's values (transformers 5.24). Mistakes are what is wrong, sizes that are not
+// stated (family/json_fields.h), and what would change the maths and is not built: sliding windows, other rope types,
+// biases. Throws sdk::Failure(LF_E_INVALID) for another model_type, after which nothing could be judged.
+CausalLmConfig parse_config(std::string_view config_json, family::Findings& findings);
+// Throws all mistakes as one sdk::Failure(LF_E_INVALID).
 CausalLmConfig parse_config(std::string_view config_json);
 
 }  // namespace lf::causal_lm

@@ -26,21 +26,20 @@ using nlohmann::json;
 
 constexpr int64_t kCostValueBytes = 2;  // activations in bf16, the usual compute type
 
-components::BalanceLoss read_options(const json& request, const CausalLmConfig& config) {
+components::BalanceLoss read_options(const json& request, const CausalLmConfig& config, family::Findings& findings) {
   const json table = request.value("options", json::object());
   const json options = table.value("options", json::object());
-  family::JsonFields fields(options, "model.options");
+  family::JsonFields fields(options, "model.options", &findings);
   const components::BalanceLoss balance = family::read_router_aux_loss(fields, config.text.num_experts > 0);
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() + ": causal_lm has no such option; it has router_aux_loss");
+  fields.refuse_unread("causal_lm has no such option; it has router_aux_loss");
   return balance;
 }
 
 class CausalLm : public family::Model {
  public:
-  CausalLm(CausalLmConfig config, const json& request)
+  CausalLm(CausalLmConfig config, components::BalanceLoss balance, const json& request)
       : config_(std::move(config)),
-        decoder_(family::language_decoder(config_.text, read_options(request, config_))),
+        decoder_(family::language_decoder(config_.text, balance)),
         processor_(config_, request) {
     decoder_.takes_rows = false;
     decoder_.prefix = "model.";
@@ -72,12 +71,14 @@ class CausalLm : public family::Model {
 };
 
 std::unique_ptr<family::Model> create(const lf_host* host, const json& request) {
-  CausalLmConfig config = parse_config(request.at("config").dump());
-  for (const std::string& key : config.unknown_keys) {
-    const std::string text = key + " is not known to causal_lm and has no effect";
-    host->log(host, LF_LOG_WARNING, sdk::str(text));
-  }
-  return std::make_unique<CausalLm>(std::move(config), request);
+  family::Findings findings;
+  CausalLmConfig config = parse_config(request.at("config").dump(), findings);
+  for (const std::string& key : config.unknown_keys)
+    findings.remark(key + " is not known to causal_lm and has no effect");
+  const components::BalanceLoss balance = read_options(request, config, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
+  return std::make_unique<CausalLm>(std::move(config), balance, request);
 }
 
 const lf_model_api kTable = family::model_table<&create>();

@@ -1,6 +1,6 @@
 #include "compose/config.h"
 
-#include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,32 +29,37 @@ json without(json object, std::initializer_list<const char*> names) {
   return object;
 }
 
-// The tower's family speaks of its own config.json, of which this one has the tables by other names.
-template <typename Parse>
-auto in_terms_of_compose(Parse&& parse) {
-  try {
-    return parse();
-  } catch (const sdk::Failure& failure) {
-    std::string said = failure.what();
-    for (const auto& [theirs, ours] : {std::pair{"config.json: vision_config", "config.json: vision"},
-                                       {"config.json: text_config", "config.json: decoder"}})
-      if (const size_t at = said.find(theirs); at != std::string::npos) said.replace(at, std::strlen(theirs), ours);
-    throw sdk::Failure(failure.code(), said);
-  }
+// The tower's family speaks of its own config.json, of which this one has the tables by other names. Its text half is
+// this one's decoder, of which everything has been said.
+std::string in_terms_of_compose(const std::string& theirs) {
+  constexpr std::string_view kVision = "config.json: vision_config", kText = "config.json: text_config";
+  if (theirs.starts_with(kText)) return "";
+  return theirs.starts_with(kVision) ? "config.json: vision" + theirs.substr(kVision.size()) : theirs;
 }
 
-void parse_decoder(const json& object, ComposeConfig& config) {
-  JsonFields fields(object, "config.json: decoder");
+// What a tower can be checked against where the decoder is wrong, which has been said.
+void stand_in(family::TextConfig& text) {
+  text.hidden_size = 8;
+  text.num_hidden_layers = JsonFields::kMostLayers;
+}
+
+void parse_decoder(const json& object, ComposeConfig& config, family::Findings& findings) {
+  JsonFields fields(object, "config.json: decoder", &findings);
   config.decoder_type = fields.text("type", "");
   const auto rules = config.decoder_type == "internlm2" ? std::nullopt : family::text_rules(config.decoder_type);
-  if (!rules) fields.refuse("type", "llama, qwen2, qwen3 or qwen3_moe");
+  if (!rules) {
+    fields.refuse("type", "llama, qwen2, qwen3 or qwen3_moe");
+    return stand_in(config.text);
+  }
   family::ignore_bookkeeping(fields);
   config.text = family::parse_text(fields, *rules);
   config.tied = fields.flag("tie_word_embeddings", false);
   for (const std::string& name : fields.unread_but_off("compose")) config.unknown_keys.push_back(name);
+  if (!fields.sound({"hidden_size", "num_hidden_layers"})) stand_in(config.text);
 }
 
-void parse_intern_vit(const json& vision, int64_t merge, const json& decoder, ComposeConfig& config) {
+void parse_intern_vit(const json& vision, int64_t merge, const json& decoder, ComposeConfig& config,
+                      family::Findings& findings) {
   json text = without(decoder, {"type"});
   text["model_type"] = config.decoder_type;
   json as_internvl = {{"model_type", "internvl"},
@@ -63,14 +68,16 @@ void parse_intern_vit(const json& vision, int64_t merge, const json& decoder, Co
                       {"vision_config", without(vision, {"type"})}};
   // Which token stands for a picture is the tokenizer's to say.
   as_internvl["image_token_id"] = 0;
-  config.intern = in_terms_of_compose([&] { return internvl::parse_config(as_internvl.dump()); });
+  family::Findings theirs;
+  config.intern = internvl::parse_config(as_internvl.dump(), theirs);
+  findings.take(theirs, in_terms_of_compose);
   config.intern->image_token_id = std::nullopt;
   config.unknown_keys.insert(config.unknown_keys.end(), config.intern->unknown_keys.begin(),
                              config.intern->unknown_keys.end());
 }
 
 void parse_qwen_vit(const json& vision, int64_t merge, const std::string& model_type, const json& tokens,
-                    ComposeConfig& config) {
+                    ComposeConfig& config, family::Findings& findings) {
   json own = without(vision, {"type"});
   own[model_type == "qwen2_vl" ? "hidden_size" : "out_hidden_size"] = config.text.hidden_size;
   own["spatial_merge_size"] = merge;
@@ -79,6 +86,7 @@ void parse_qwen_vit(const json& vision, int64_t merge, const std::string& model_
   // A text half that agrees in width; the decoder takes its place.
   const int64_t head = 8;
   json text = {{"hidden_size", config.text.hidden_size},
+               {"intermediate_size", 1},
                {"num_attention_heads", 1},
                {"num_key_value_heads", 1},
                {"vocab_size", 151936},
@@ -91,7 +99,9 @@ void parse_qwen_vit(const json& vision, int64_t merge, const std::string& model_
   }
   json as_qwen = {{"model_type", model_type}, {"text_config", text}, {"vision_config", own}};
   for (const auto& [name, id] : tokens.items()) as_qwen[name] = id;
-  config.qwen = in_terms_of_compose([&] { return qwen_vl::parse_config(as_qwen.dump()); });
+  family::Findings theirs;
+  config.qwen = qwen_vl::parse_config(as_qwen.dump(), theirs);
+  findings.take(theirs, in_terms_of_compose);
   config.unknown_keys.insert(config.unknown_keys.end(), config.qwen->unknown_keys.begin(),
                              config.qwen->unknown_keys.end());
   config.qwen->text = config.text;
@@ -99,43 +109,39 @@ void parse_qwen_vit(const json& vision, int64_t merge, const std::string& model_
 
 }  // namespace
 
-ComposeConfig parse_config(const json& root) {
+ComposeConfig parse_config(const json& root, family::Findings& findings) {
   ComposeConfig config;
   const json &vision = table(root, "vision"), &decoder = table(root, "decoder");
   static const json kNone = json::object();
   const json& projector = root.contains("projector") ? table(root, "projector") : kNone;
-  parse_decoder(decoder, config);
+  const json& numbers = root.contains("tokens") ? table(root, "tokens") : kNone;
+  parse_decoder(decoder, config, findings);
 
-  JsonFields bridge(projector, "config.json: projector");
-  const int64_t merge = bridge.positive("merge", 2);
+  JsonFields bridge(projector, "config.json: projector", &findings);
+  const int64_t merge = bridge.size("merge");
   config.projector.inner = bridge.at_least("inner", 0, 0);
   if (const std::string norm = bridge.text("norm", ""); !norm.empty()) {
     if (norm != "patch" && norm != "block") bridge.refuse("norm", "\"patch\" or \"block\"");
     config.projector.norm_patches = norm == "patch";
   }
   bridge.only("type", {"mlp"}, "the one projector there is");
-  if (const auto unread = bridge.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() + ": a projector has merge, inner and norm");
+  bridge.refuse_unread("a projector has merge, inner and norm");
 
-  const json& numbers = root.contains("tokens") ? table(root, "tokens") : kNone;
-  JsonFields tokens(numbers, "config.json: tokens");
+  JsonFields tokens(numbers, "config.json: tokens", &findings);
   for (const char* name : {"image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"})
     tokens.integer(name);
-  if (const auto unread = tokens.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() +
-                                         ": tokens are image_token_id, video_token_id, "
-                                         "vision_start_token_id and vision_end_token_id");
+  tokens.refuse_unread("tokens are image_token_id, video_token_id, vision_start_token_id and vision_end_token_id");
 
-  JsonFields tower(vision, "config.json: vision");
+  JsonFields tower(vision, "config.json: vision", &findings);
   config.vision_type = tower.text("type", "");
   if (config.vision_type == "intern_vit") {
-    parse_intern_vit(vision, merge, decoder, config);
+    parse_intern_vit(vision, merge, decoder, config, findings);
   } else if (config.vision_type == "qwen2_vit") {
-    parse_qwen_vit(vision, merge, "qwen2_vl", numbers, config);
+    parse_qwen_vit(vision, merge, "qwen2_vl", numbers, config, findings);
   } else if (config.vision_type == "qwen2_5_vit") {
-    parse_qwen_vit(vision, merge, "qwen2_5_vl", numbers, config);
+    parse_qwen_vit(vision, merge, "qwen2_5_vl", numbers, config, findings);
   } else if (config.vision_type == "qwen3_vit") {
-    parse_qwen_vit(vision, merge, "qwen3_vl", numbers, config);
+    parse_qwen_vit(vision, merge, "qwen3_vl", numbers, config, findings);
   } else {
     tower.refuse("type", "intern_vit, qwen2_vit, qwen2_5_vit or qwen3_vit");
   }

@@ -39,7 +39,7 @@ struct ComposeConfig {
   std::vector<std::string> unknown_keys;
 };
 
-// Throws sdk::Failure(LF_E_INVALID), naming table and field.
-ComposeConfig parse_config(const nlohmann::json& config);
+// Mistakes name table and field. Throws sdk::Failure(LF_E_INVALID) where a table is not there.
+ComposeConfig parse_config(const nlohmann::json& config, family::Findings& findings);
 
 }  // namespace lf::compose

@@ -122,12 +122,11 @@ class WithQwenTower : public ComposedModel {
 };
 
 // What is left of [model.options]: settings of training. The components' tables must be those of config.json.
-json training_options(const json& config, json options) {
+json training_options(const json& config, json options, family::Findings& findings) {
   for (const char* name : {"vision", "projector", "decoder", "tokens"}) {
     if (options.contains(name) && config.value(name, json()) != options[name])
-      throw sdk::Failure(
-          LF_E_INVALID,
-          fmt::format("model.options.{0}: differs from \"{0}\" of the model's config.json; remove one", name));
+      findings.add(fmt::format("model.options.{}", name),
+                   fmt::format("model.options.{0}: differs from \"{0}\" of the model's config.json; remove one", name));
     options.erase(name);
   }
   return options;
@@ -139,15 +138,18 @@ std::unique_ptr<family::Model> create(const lf_host* host, const json& request) 
     throw sdk::Failure(LF_E_INVALID,
                        fmt::format("config.json: model_type: expected compose, got {}; choose the family that knows it",
                                    root.value("model_type", json()).dump()));
-  const ComposeConfig config = parse_config(root);
-  for (const std::string& key : config.unknown_keys) {
-    const std::string text = key + " is not known to compose and has no effect";
-    host->log(host, LF_LOG_WARNING, sdk::str(text));
-  }
+  family::Findings findings;
+  const ComposeConfig config = parse_config(root, findings);
+  for (const std::string& key : config.unknown_keys)
+    findings.remark(key + " is not known to compose and has no effect");
   json table = request.value("options", json::object());
-  const json options = training_options(root, table.value("options", json::object()));
+  const json options = training_options(root, table.value("options", json::object()), findings);
+  // Which options there are is the tower's to say.
+  if (!config.intern && !config.qwen) findings.refuse_if_any();
   if (config.intern) {
-    const internvl::Options parsed = internvl::parse_options(options.dump(), *config.intern);
+    const internvl::Options parsed = internvl::parse_options(options.dump(), *config.intern, findings);
+    findings.refuse_if_any();
+    findings.tell(host);
     components::InternVitConfig tower = internvl::compose(*config.intern, parsed).vision;
     tower.prefix = "vision.";
     tower.projector = "projector.";
@@ -156,7 +158,9 @@ std::unique_ptr<family::Model> create(const lf_host* host, const json& request) 
     return std::make_unique<WithInternVit>(host, config, std::move(tower), decoder_of(config, parsed.router_aux_loss),
                                            parsed, request);
   }
-  const qwen_vl::Options parsed = qwen_vl::parse_options(options.dump(), *config.qwen);
+  const qwen_vl::Options parsed = qwen_vl::parse_options(options.dump(), *config.qwen, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
   qwen_vl::QwenVl made = qwen_vl::compose_tower(*config.qwen);
   made.vision.names.prefix = "vision.";
   made.vision.names.merger_prefix = "projector.";

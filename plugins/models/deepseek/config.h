@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "family/findings.h"
+
 namespace lf::deepseek {
 
 struct YarnConfig {
@@ -45,10 +47,13 @@ struct DeepseekConfig {
 };
 
 // Reads both layouts: transformers 5 (rope_parameters, mlp_layer_types) and published checkpoints (rope_theta and
-// rope_scaling, first_k_dense_replace). Fields left out have the reference's defaults (transformers 5.24,
-// models/deepseek_v3*/configuration_*.py). Throws sdk::Failure(LF_E_INVALID), naming the field, for what is wrong and
-// for what would change the maths in a way that is not built: other activations, attention bias or dropout, other rope
-// types, other scoring functions, tied embeddings. FP8 weights with blocks of 128 x 128 are read.
+// rope_scaling, first_k_dense_replace). What may be left out has the reference's values (transformers 5.24,
+// models/deepseek_v3*/configuration_*.py). Mistakes are what is wrong, sizes that are not stated
+// (family/json_fields.h), and what would change the maths in a way that is not built: other activations, attention bias
+// or dropout, other rope types, other scoring functions, tied embeddings. FP8 weights with blocks of 128 x 128 are
+// read. Throws sdk::Failure(LF_E_INVALID) for another model_type, after which nothing could be judged.
+DeepseekConfig parse_config(std::string_view config_json, family::Findings& findings);
+// Throws all mistakes as one sdk::Failure(LF_E_INVALID).
 DeepseekConfig parse_config(std::string_view config_json);
 
 // Whether a model folder's weights hold the prediction module that stands after `layers` layers: what counts where

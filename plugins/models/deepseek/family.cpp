@@ -41,8 +41,8 @@ double at_least_zero(family::JsonFields& fields, const std::string& name, double
 
 }  // namespace
 
-Options parse_options(const nlohmann::json& table, const DeepseekConfig& config) {
-  family::JsonFields fields(table, "model.options");
+Options parse_options(const nlohmann::json& table, const DeepseekConfig& config, family::Findings& findings) {
+  family::JsonFields fields(table, "model.options", &findings);
   Options options;
   const std::string indexer = fields.text("indexer", "sparse");
   if (indexer == "frozen") {
@@ -60,10 +60,8 @@ Options parse_options(const nlohmann::json& table, const DeepseekConfig& config)
   options.mtp_loss = at_least_zero(fields, "mtp_loss", options.mtp_loss);
   options.balance_loss = at_least_zero(fields, "balance_loss", options.balance_loss);
   options.bias_update_rate = at_least_zero(fields, "bias_update_rate", options.bias_update_rate);
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() +
-                                         ": deepseek has no such option; it has indexer, indexer_loss, mtp, mtp_loss, "
-                                         "balance_loss and bias_update_rate");
+  fields.refuse_unread(
+      "deepseek has no such option; it has indexer, indexer_loss, mtp, mtp_loss, balance_loss and bias_update_rate");
   return options;
 }
 

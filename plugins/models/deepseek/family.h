@@ -19,8 +19,7 @@ struct Options {
   double balance_loss = 0;          // weight of the sequence-wise balance loss
   double bias_update_rate = 0.001;  // step of the routers' bias against the load
 };
-// Throws sdk::Failure(LF_E_INVALID) naming the option.
-Options parse_options(const nlohmann::json& options, const DeepseekConfig& config);
+Options parse_options(const nlohmann::json& options, const DeepseekConfig& config, family::Findings& findings);
 
 // mtp: whether the model has a prediction module.
 components::LatentDecoderConfig compose(const DeepseekConfig& config, bool mtp, const Options& options);

@@ -63,13 +63,14 @@ void follow_reference(const json& request, const DeepseekConfig& config, Options
 }
 
 std::unique_ptr<family::Model> create(const lf_host* host, const json& request) {
-  const DeepseekConfig config = parse_config(request.at("config").dump());
-  for (const std::string& key : config.unknown_keys) {
-    const std::string text = key + " is not known to deepseek and has no effect";
-    host->log(host, LF_LOG_WARNING, sdk::str(text));
-  }
+  family::Findings findings;
+  const DeepseekConfig config = parse_config(request.at("config").dump(), findings);
+  for (const std::string& key : config.unknown_keys)
+    findings.remark(key + " is not known to deepseek and has no effect");
   const json model_table = request.value("options", json::object());
-  Options options = parse_options(model_table.value("options", json::object()), config);
+  Options options = parse_options(model_table.value("options", json::object()), config, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
   follow_reference(request, config, options);
   const json path = request.value("path", json());
   const bool mtp = config.num_nextn_predict_layers

@@ -21,7 +21,8 @@ void ignore_bookkeeping(JsonFields& fields) {
 }
 
 void read_sections(JsonFields& fields, DiffusionConfig& config) {
-  config.rotary_sections = fields.integers("axes_dims_rope", {16, 56, 56});
+  config.rotary_sections =
+      fields.integers("axes_dims_rope", fields.usual("axes_dims_rope", std::vector<int64_t>{16, 56, 56}));
   int64_t total = 0;
   for (const int64_t section : config.rotary_sections) {
     if (section <= 0 || section % 2 != 0) fields.refuse("axes_dims_rope", "even numbers above 0");
@@ -29,40 +30,49 @@ void read_sections(JsonFields& fields, DiffusionConfig& config) {
   }
   if (config.rotary_sections.size() != 3 || total != config.head_size)
     fields.refuse("axes_dims_rope",
-                  fmt::format("three numbers that add up to attention_head_dim, {}", config.head_size));
+                  fmt::format("three numbers that add up to attention_head_dim, {}", config.head_size),
+                  {"attention_head_dim"});
+}
+
+// As many as are stated, perhaps none.
+int64_t layers_or_none(JsonFields& fields, const char* name) {
+  if (!fields.has(name))
+    fields.refuse(name, fmt::format("an integer in [0, {}], as sizes must be stated", JsonFields::kMostLayers));
+  return fields.within(name, 0, JsonFields::kMostLayers, 0);
 }
 
 DiffusionConfig read_flux(JsonFields& fields) {
   DiffusionConfig config;
   config.architecture = Architecture::kFlux;
-  config.patch = fields.positive("patch_size", 1);
-  config.in_channels = fields.positive("in_channels", 64);
+  config.patch = fields.positive("patch_size", fields.usual("patch_size", int64_t{1}));
+  config.in_channels = fields.size("in_channels");
   config.out_channels = fields.positive("out_channels", config.in_channels);
-  config.layers = fields.within("num_layers", 0, JsonFields::kMostLayers, 19);
-  config.single_layers = fields.within("num_single_layers", 0, JsonFields::kMostLayers, 38);
-  config.head_size = fields.positive("attention_head_dim", 128);
-  config.heads = fields.positive("num_attention_heads", 24);
-  config.text_columns = fields.positive("joint_attention_dim", 4096);
-  config.pooled_columns = fields.positive("pooled_projection_dim", 768);
-  config.guidance = fields.flag("guidance_embeds", false);
+  config.layers = layers_or_none(fields, "num_layers");
+  config.single_layers = layers_or_none(fields, "num_single_layers");
+  config.head_size = fields.size("attention_head_dim");
+  config.heads = fields.size("num_attention_heads");
+  config.text_columns = fields.size("joint_attention_dim");
+  config.pooled_columns = fields.size("pooled_projection_dim");
+  config.guidance = fields.flag("guidance_embeds", fields.usual("guidance_embeds", false));
   read_sections(fields, config);
   if (config.patch * config.patch * config.out_channels != config.in_channels)
     fields.refuse("out_channels",
                   fmt::format("patch_size² · out_channels = in_channels, {}: what is predicted has the latents' shape",
-                              config.in_channels));
+                              config.in_channels),
+                  {"patch_size", "in_channels"});
   return config;
 }
 
 DiffusionConfig read_qwen_image(JsonFields& fields) {
   DiffusionConfig config;
   config.architecture = Architecture::kQwenImage;
-  config.patch = fields.positive("patch_size", 2);
-  config.in_channels = fields.positive("in_channels", 64);
-  config.out_channels = fields.positive("out_channels", 16);
-  config.layers = fields.positive("num_layers", 60, JsonFields::kMostLayers);
-  config.head_size = fields.positive("attention_head_dim", 128);
-  config.heads = fields.positive("num_attention_heads", 24);
-  config.text_columns = fields.positive("joint_attention_dim", 3584);
+  config.patch = fields.size("patch_size");
+  config.in_channels = fields.size("in_channels");
+  config.out_channels = fields.size("out_channels");
+  config.layers = fields.size("num_layers", JsonFields::kMostLayers);
+  config.head_size = fields.size("attention_head_dim");
+  config.heads = fields.size("num_attention_heads");
+  config.text_columns = fields.size("joint_attention_dim");
   config.clean_conditions = fields.flag("zero_cond_t", false);
   fields.only("guidance_embeds", {false}, kNotBuilt);
   fields.only("use_additional_t_cond", {false}, kNotBuilt);
@@ -72,40 +82,44 @@ DiffusionConfig read_qwen_image(JsonFields& fields) {
   if (config.patch * config.patch * config.out_channels != config.in_channels)
     fields.refuse("out_channels",
                   fmt::format("patch_size² · out_channels = in_channels, {}: what is predicted has the latents' shape",
-                              config.in_channels));
+                              config.in_channels),
+                  {"patch_size", "in_channels"});
   return config;
 }
 
-void check_wan(JsonFields& fields, const DiffusionConfig& config, const char* in_name) {
+void check_wan(JsonFields& fields, const DiffusionConfig& config, const char* in_name, const char* head_name) {
   if (config.patch_sizes.size() != 3) fields.refuse("patch_size", "frames, rows and columns");
   for (const int64_t side : config.patch_sizes)
     if (side < 1) fields.refuse("patch_size", "numbers above 0");
   if (config.head_size % 2 != 0 || config.head_size < 6)
-    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: expected heads of an even size of at least 6, got {}",
-                                                 fields.place(), config.head_size));
+    fields.complain(
+        head_name,
+        fmt::format("{}: expected heads of an even size of at least 6, got {}", fields.place(), config.head_size),
+        {head_name, "num_heads"});
   if (config.in_channels < config.out_channels)
-    fields.refuse(in_name, fmt::format("at least the {} channels that go out", config.out_channels));
+    fields.refuse(in_name, fmt::format("at least the {} channels that go out", config.out_channels),
+                  {"out_channels", "out_dim"});
 }
 
 DiffusionConfig read_wan(JsonFields& fields) {
   DiffusionConfig config;
   config.architecture = Architecture::kWan;
-  config.patch_sizes = fields.integers("patch_size", {1, 2, 2});
-  config.heads = fields.positive("num_attention_heads", 40);
-  config.head_size = fields.positive("attention_head_dim", 128);
-  config.in_channels = fields.positive("in_channels", 16);
+  config.patch_sizes = fields.integers("patch_size", fields.usual("patch_size", std::vector<int64_t>{1, 2, 2}));
+  config.heads = fields.size("num_attention_heads");
+  config.head_size = fields.size("attention_head_dim");
+  config.in_channels = fields.size("in_channels");
   config.out_channels = fields.positive("out_channels", config.in_channels);
-  config.text_columns = fields.positive("text_dim", 4096);
-  config.time_columns = fields.positive("freq_dim", 256);
-  config.inner = fields.positive("ffn_dim", 13824);
-  config.layers = fields.positive("num_layers", 40, JsonFields::kMostLayers);
-  config.cross_norm = fields.flag("cross_attn_norm", true);
-  config.eps = fields.positive_number("eps", 1e-6);
+  config.text_columns = fields.size("text_dim");
+  config.time_columns = fields.size("freq_dim");
+  config.inner = fields.size("ffn_dim");
+  config.layers = fields.size("num_layers", JsonFields::kMostLayers);
+  config.cross_norm = fields.flag("cross_attn_norm", fields.usual("cross_attn_norm", true));
+  config.eps = fields.positive_number("eps", fields.usual("eps", 1e-6));
   fields.only("qk_norm", {"rms_norm_across_heads"}, kNotBuilt);
   for (const char* name : {"image_dim", "added_kv_proj_dim", "pos_embed_seq_len"})
     fields.only(name, {}, "the CLIP branch of Wan 2.1's image-to-video is not built into diffusion");
   fields.ignore({"rope_max_seq_len"});
-  check_wan(fields, config, "in_channels");
+  check_wan(fields, config, "in_channels", "attention_head_dim");
   return config;
 }
 
@@ -116,23 +130,24 @@ DiffusionConfig read_wan_original(JsonFields& fields) {
   const std::string type = fields.text("model_type", "t2v");
   if (type != "t2v" && type != "i2v" && type != "ti2v")
     fields.refuse("model_type", "\"t2v\", \"i2v\" or \"ti2v\" (others have parts that are not built into diffusion)");
-  config.patch_sizes = fields.integers("patch_size", {1, 2, 2});
-  const int64_t width = fields.positive("dim", 2048);
-  config.heads = fields.positive("num_heads", 16);
-  if (width % config.heads != 0) fields.refuse("dim", fmt::format("a multiple of num_heads, {}", config.heads));
+  config.patch_sizes = fields.integers("patch_size", fields.usual("patch_size", std::vector<int64_t>{1, 2, 2}));
+  const int64_t width = fields.size("dim");
+  config.heads = fields.size("num_heads");
+  if (width % config.heads != 0)
+    fields.refuse("dim", fmt::format("a multiple of num_heads, {}", config.heads), {"num_heads"});
   config.head_size = width / config.heads;
-  config.in_channels = fields.positive("in_dim", 16);
-  config.out_channels = fields.positive("out_dim", 16);
-  config.text_columns = fields.positive("text_dim", 4096);
-  config.time_columns = fields.positive("freq_dim", 256);
-  config.inner = fields.positive("ffn_dim", 8192);
-  config.layers = fields.positive("num_layers", 32, JsonFields::kMostLayers);
-  config.cross_norm = fields.flag("cross_attn_norm", true);
-  config.eps = fields.positive_number("eps", 1e-6);
+  config.in_channels = fields.size("in_dim");
+  config.out_channels = fields.size("out_dim");
+  config.text_columns = fields.positive("text_dim", fields.usual("text_dim", int64_t{4096}));
+  config.time_columns = fields.size("freq_dim");
+  config.inner = fields.size("ffn_dim");
+  config.layers = fields.size("num_layers", JsonFields::kMostLayers);
+  config.cross_norm = fields.flag("cross_attn_norm", fields.usual("cross_attn_norm", true));
+  config.eps = fields.positive_number("eps", fields.usual("eps", 1e-6));
   fields.only("qk_norm", {true}, kNotBuilt);
   fields.only("window_size", {json::array({-1, -1})}, kNotBuilt);
   fields.ignore({"text_len"});
-  check_wan(fields, config, "in_dim");
+  check_wan(fields, config, "in_dim", "dim");
   return config;
 }
 
@@ -163,8 +178,12 @@ std::vector<int64_t> DiffusionConfig::packing() const {
 }
 
 DiffusionConfig parse_config(std::string_view config_json) {
+  return family::read_whole([&](family::Findings& findings) { return parse_config(config_json, findings); });
+}
+
+DiffusionConfig parse_config(std::string_view config_json, family::Findings& findings) {
   const json root = json::parse(config_json, nullptr, false);
-  JsonFields fields(root, "config.json");
+  JsonFields fields(root, "config.json", &findings);
   const std::string name = fields.text("_class_name", "");
   DiffusionConfig config;
   if (name == "FluxTransformer2DModel") {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "family/findings.h"
+
 namespace lf::diffusion {
 
 enum class Architecture { kFlux, kQwenImage, kWan };
@@ -41,9 +43,12 @@ struct DiffusionConfig {
   std::vector<int64_t> packing() const;
 };
 
-// Fields left out have diffusers 0.42's defaults (models/transformers/transformer_{flux,qwenimage,wan}.py), those of
-// WanModel the defaults of wan/modules/model.py. Throws sdk::Failure(LF_E_INVALID), naming the field, for what is wrong
-// and for what would change the maths in a way that is not built.
+// What may be left out has diffusers 0.42's values (models/transformers/transformer_{flux,qwenimage,wan}.py), of
+// WanModel those of wan/modules/model.py. Mistakes are what is wrong, sizes that are not stated
+// (family/json_fields.h), and what would change the maths in a way that is not built. Throws sdk::Failure(LF_E_INVALID)
+// for another _class_name, after which nothing could be judged.
+DiffusionConfig parse_config(std::string_view config_json, family::Findings& findings);
+// Throws all mistakes as one sdk::Failure(LF_E_INVALID).
 DiffusionConfig parse_config(std::string_view config_json);
 
 }  // namespace lf::diffusion

@@ -72,13 +72,14 @@ std::string beside_data(const std::string& path, const json& data) {
 }  // namespace
 
 std::unique_ptr<family::Model> create(const lf_host* host, const nlohmann::json& request) {
-  DiffusionConfig config = parse_config(request.at("config").dump());
-  for (const std::string& key : config.unknown_keys) {
-    const std::string text = key + " is not known to diffusion and has no effect";
-    host->log(host, LF_LOG_WARNING, sdk::str(text));
-  }
+  family::Findings findings;
+  DiffusionConfig config = parse_config(request.at("config").dump(), findings);
+  for (const std::string& key : config.unknown_keys)
+    findings.remark(key + " is not known to diffusion and has no effect");
   const json table = request.value("options", json::object());
-  Options options = parse_options(table.value("options", json::object()).dump(), config);
+  Options options = parse_options(table.value("options", json::object()).dump(), config, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
   options.null_text = beside_data(options.null_text, request.value("data", json::object()));
   return std::make_unique<DiffusionModel>(std::move(config), options, request.value("seed", uint64_t{0}));
 }

@@ -46,15 +46,17 @@ LevelRange read_levels(JsonFields& fields, const ScheduleOptions& schedule) {
   if (expert.empty()) {
     if (fields.has("boundary")) fields.refuse("boundary", "expert beside it: \"high_noise\" or \"low_noise\"");
     const std::vector<int64_t> levels = fields.integers("levels", {0, kLevels});
-    if (levels.size() != 2 || levels[0] < 0 || levels[0] >= levels[1] || levels[1] > kLevels)
-      fields.refuse("levels", fmt::format("[begin, end) within [0, {}): 0 is noise", kLevels));
-    return {levels[0], levels[1]};
+    if (levels.size() == 2 && levels[0] >= 0 && levels[0] < levels[1] && levels[1] <= kLevels)
+      return {levels[0], levels[1]};
+    fields.refuse("levels", fmt::format("[begin, end) within [0, {}): 0 is noise", kLevels));
+    return {0, kLevels};
   }
   if (!fields.has("boundary"))
     fields.refuse("boundary", "the time at which the other expert takes over, as a share of 1000 (0.9, 0.875)");
   const double boundary = fields.number("boundary", 0);
-  const std::vector<NoiseLevel> table = make_schedule(schedule);
   if (expert != "high_noise" && expert != "low_noise") fields.refuse("expert", "\"high_noise\" or \"low_noise\"");
+  if (!fields.sound({"expert", "boundary", "schedule", "shift", "mu", "terminal"})) return {0, kLevels};
+  const std::vector<NoiseLevel> table = make_schedule(schedule);
   const LevelRange range = expert == "high_noise" ? high_noise(table, boundary) : low_noise(table, boundary);
   if (range.begin >= range.end) fields.refuse("boundary", "a time that leaves both experts some levels");
   return range;
@@ -62,9 +64,10 @@ LevelRange read_levels(JsonFields& fields, const ScheduleOptions& schedule) {
 
 }  // namespace
 
-Options parse_options(std::string_view options_json, const DiffusionConfig& config) {
+Options parse_options(std::string_view options_json, const DiffusionConfig& config, family::Findings& findings) {
   const nlohmann::json root = nlohmann::json::parse(options_json);
-  JsonFields fields(root, "model.options");
+  JsonFields fields(root, "model.options", &findings);
+  const bool config_is_sound = findings.empty();
   const bool wan = config.architecture == Architecture::kWan;
   Options options;
   options.schedule = read_schedule(fields, wan);
@@ -72,19 +75,19 @@ Options parse_options(std::string_view options_json, const DiffusionConfig& conf
   options.text_dropout = share(fields, "text_dropout");
   options.null_text = fields.text("null_text", "");
   if (options.text_dropout > 0 && options.null_text.empty())
-    fields.refuse("null_text", "beside text_dropout, the file that holds the empty prompt's embedding");
+    fields.refuse("null_text", "beside text_dropout, the file that holds the empty prompt's embedding",
+                  {"text_dropout"});
   options.first_frame = share(fields, "first_frame");
-  if (options.first_frame > 0 && (!wan || config.in_channels != config.out_channels))
+  if (config_is_sound && options.first_frame > 0 && (!wan || config.in_channels != config.out_channels))
     fields.refuse("first_frame", "0: the model has no frame that can be given in its place");
   options.guidance = fields.positive_number("guidance", 1);
-  if (fields.has("guidance") && !config.guidance) fields.refuse("guidance", "nothing: the model takes none");
+  if (config_is_sound && fields.has("guidance") && !config.guidance)
+    fields.refuse("guidance", "nothing: the model takes none");
   options.text_length = fields.at_least("text_length", 0, wan ? kWanTextRows : 0);
   if (options.text_length > 0 && !wan) fields.refuse("text_length", "0: only Wan reads zeros after a text");
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID,
-                       unread.front() +
-                           ": diffusion has no such option; it has schedule, shift, mu, terminal, loss_weight, expert, "
-                           "boundary, levels, text_dropout, null_text, first_frame, guidance, text_length");
+  fields.refuse_unread(
+      "diffusion has no such option; it has schedule, shift, mu, terminal, loss_weight, expert, boundary, levels, "
+      "text_dropout, null_text, first_frame, guidance, text_length");
   return options;
 }
 

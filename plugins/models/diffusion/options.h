@@ -20,8 +20,8 @@ struct Options {
   int64_t text_length = 0;   // rows of text that the model sees, zeros after the sample's (Wan); 0: no zeros
 };
 
-// What is not given is as the family is trained: shift 5 and 512 text rows for Wan; exponential otherwise. Throws
-// sdk::Failure(LF_E_INVALID), naming the option.
-Options parse_options(std::string_view options_json, const DiffusionConfig& config);
+// What is not given is as the family is trained: shift 5 and 512 text rows for Wan; exponential otherwise. What a
+// model of this config cannot do is a mistake where nothing has been found wrong with the config.
+Options parse_options(std::string_view options_json, const DiffusionConfig& config, family::Findings& findings);
 
 }  // namespace lf::diffusion

@@ -1,7 +1,10 @@
 #include "family/entry.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -26,6 +29,18 @@ struct lf_model_s {
 
 namespace lf::family {
 namespace {
+
+// As sdk::set_error, on to the end of a struct that is larger than lf_err (lf_model_api.create).
+void set_long_error(lf_err* err, const sdk::Failure& failure) {
+  sdk::set_error(err, failure.code(), failure.what());
+  constexpr size_t kBegin = offsetof(lf_err, message);
+  if (err == nullptr || err->size <= sizeof(lf_err)) return;
+  const std::string_view text = failure.what();
+  const size_t n = std::min<size_t>(text.size(), err->size - kBegin - 1);
+  char* const to = reinterpret_cast<char*>(err) + kBegin;
+  std::memcpy(to, text.data(), n);
+  to[n] = '\0';
+}
 
 // What LibTorch throws because of the device gets the codes that say so; all else is a fault of the model's.
 template <typename Body>
@@ -176,9 +191,16 @@ lf_model_api common_table() noexcept {
 }
 
 int32_t create_model(CreateModel create, const lf_host* host, lf_str request, lf_model* out, lf_err* err) noexcept {
-  return sdk::guard(err, [&] {
-    *out = std::make_unique<lf_model_s>(host, create(host, nlohmann::json::parse(sdk::view(request)))).release();
+  int32_t code = LF_OK;
+  const int32_t other = sdk::guard(err, [&] {
+    try {
+      *out = std::make_unique<lf_model_s>(host, create(host, nlohmann::json::parse(sdk::view(request)))).release();
+    } catch (const sdk::Failure& failure) {
+      set_long_error(err, failure);
+      code = failure.code();
+    }
   });
+  return code == LF_OK ? other : code;
 }
 
 }  // namespace lf::family

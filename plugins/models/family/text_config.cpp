@@ -6,29 +6,35 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "lf/plugin_sdk/guard.hpp"
-
 namespace lf::family {
 namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& message) { throw sdk::Failure(LF_E_INVALID, message); }
+constexpr const char* kRopeObjects[] = {"rope_scaling", "rope_parameters"};
 
 struct Rope {
   double theta;
   std::vector<int64_t> section;
-  bool bounded = false;
+  bool bounded = false, section_is_sound = true;
 };
 
 // rope_parameters (transformers 5), or rope_theta and rope_scaling (published).
 Rope parse_rope(JsonFields& fields, const TextRules& rules) {
-  Rope rope{fields.positive_number("rope_theta", rules.theta), rules.mrope_section};
+  const auto states = [&](const char* name) {
+    return std::any_of(std::begin(kRopeObjects), std::end(kRopeObjects), [&](const char* object) {
+      const json* inner = fields.object(object);
+      return inner != nullptr && inner->contains(name);
+    });
+  };
+  Rope rope{states("rope_theta") ? rules.theta : fields.usual("rope_theta", rules.theta), rules.mrope_section};
+  if (!rules.mrope_section.empty() && !states("mrope_section")) fields.usual("mrope_section", rules.mrope_section);
+  rope.theta = fields.positive_number("rope_theta", rope.theta);
   fields.only("partial_rotary_factor", {1, 1.0}, kNotBuilt);
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+  for (const char* name : kRopeObjects) {
     const json* object = fields.object(name);
     if (object == nullptr) continue;
-    JsonFields inner(*object, fmt::format("{}.{}", fields.place(), name));
+    JsonFields inner = fields.inside(*object, fmt::format("{}.{}", fields.place(), name));
     for (const char* type : {"type", "rope_type"}) {
       if (rules.mrope_section.empty()) {
         inner.only(type, {"default", "dynamic"}, kNotBuilt);
@@ -40,26 +46,27 @@ Rope parse_rope(JsonFields& fields, const TextRules& rules) {
     rope.theta = inner.positive_number("rope_theta", rope.theta);
     if (!rules.mrope_section.empty()) {
       rope.section = inner.integers("mrope_section", rope.section);
+      rope.section_is_sound = rope.section_is_sound && inner.sound({"mrope_section"});
       if (inner.flag("mrope_interleaved", rules.interleaved) != rules.interleaved)
         inner.refuse("mrope_interleaved",
                      rules.interleaved ? "true for Qwen3-VL" : "false for Qwen2-VL and Qwen2.5-VL");
     }
     if (rope.bounded) inner.ignore({"factor", "original_max_position_embeddings"});
     inner.only("partial_rotary_factor", {1, 1.0}, kNotBuilt);
-    if (const auto unread = inner.unread(); !unread.empty()) refuse(unread.front() + ": " + kNotBuilt);
+    inner.refuse_unread(kNotBuilt);
   }
   return rope;
 }
 
 void parse_experts(JsonFields& fields, TextConfig& c) {
-  c.num_experts = fields.has("num_local_experts") ? fields.positive("num_local_experts", 0, JsonFields::kMostExperts)
-                                                  : fields.positive("num_experts", 60, JsonFields::kMostExperts);
+  const char* count = fields.has("num_local_experts") ? "num_local_experts" : "num_experts";
+  c.num_experts = fields.size(count, JsonFields::kMostExperts);
   fields.ignore({"num_local_experts", "num_experts"});
-  c.num_experts_per_tok = fields.positive("num_experts_per_tok", 4);
+  c.num_experts_per_tok = fields.size("num_experts_per_tok");
   if (c.num_experts_per_tok > c.num_experts)
-    fields.refuse("num_experts_per_tok", fmt::format("at most the {} experts", c.num_experts));
-  c.moe_intermediate_size = fields.positive("moe_intermediate_size", 1408);
-  c.decoder_sparse_step = fields.positive("decoder_sparse_step", 1);
+    fields.refuse("num_experts_per_tok", fmt::format("at most the {} experts", c.num_experts), {count});
+  c.moe_intermediate_size = fields.size("moe_intermediate_size");
+  c.decoder_sparse_step = fields.positive("decoder_sparse_step", fields.usual("decoder_sparse_step", int64_t{1}));
   c.mlp_only_layers = fields.integers("mlp_only_layers", {});
   c.router_aux_loss_coef = fields.number("router_aux_loss_coef", 0.001);
   fields.only("norm_topk_prob", {true}, kNotBuilt);
@@ -135,47 +142,17 @@ void ignore_bookkeeping(JsonFields& fields) {
 
 std::optional<TextRules> text_rules(const std::string& model_type) {
   TextRules rules;
+  rules.norm_eps = 1e-6;
+  rules.theta = 10000;
   if (model_type == "llama" || model_type == "internlm2") {
-    const bool internlm = model_type == "internlm2";
-    rules.own_head_size = !internlm;
-    rules.vocabulary = internlm ? 103168 : 32000;
-    rules.width = 4096;
-    rules.intermediate = 11008;
-    rules.layers = 32;
-    rules.heads = 32;
-    rules.positions = 2048;
-    rules.norm_eps = 1e-6;
-    rules.theta = 10000;
+    rules.own_head_size = model_type == "llama";
+    rules.grouped_heads = false;
   } else if (model_type == "qwen2") {
     rules.qkv_bias = true;
-    rules.vocabulary = 151936;
-    rules.width = 4096;
-    rules.intermediate = 22016;
-    rules.layers = rules.heads = rules.kv_heads = 32;
-    rules.positions = 32768;
-    rules.norm_eps = 1e-6;
-    rules.theta = 10000;
   } else if (model_type == "qwen3") {
-    rules.head_norms = rules.own_head_size = true;
-    rules.head_size = 128;
-    rules.vocabulary = 151936;
-    rules.width = 4096;
-    rules.intermediate = 22016;
-    rules.layers = rules.heads = rules.kv_heads = 32;
-    rules.positions = 32768;
-    rules.norm_eps = 1e-6;
-    rules.theta = 10000;
+    rules.head_norms = rules.own_head_size = rules.states_head_size = true;
   } else if (model_type == "qwen3_moe") {
     rules.head_norms = rules.own_head_size = rules.experts = true;
-    rules.vocabulary = 151936;
-    rules.width = 2048;
-    rules.intermediate = 6144;
-    rules.layers = 24;
-    rules.heads = 32;
-    rules.kv_heads = 4;
-    rules.positions = 32768;
-    rules.norm_eps = 1e-6;
-    rules.theta = 10000;
   } else {
     return std::nullopt;
   }
@@ -186,39 +163,46 @@ TextConfig parse_text(JsonFields& fields, const TextRules& rules) {
   TextConfig c;
   c.qkv_bias = rules.qkv_bias;
   c.head_norms = rules.head_norms;
-  c.vocab_size = fields.positive("vocab_size", rules.vocabulary);
-  c.hidden_size = fields.positive("hidden_size", rules.width);
-  c.intermediate_size = fields.positive("intermediate_size", rules.intermediate);
-  c.num_hidden_layers = fields.positive("num_hidden_layers", rules.layers, JsonFields::kMostLayers);
-  c.num_attention_heads = fields.positive("num_attention_heads", rules.heads);
-  c.num_key_value_heads =
-      fields.positive("num_key_value_heads", rules.kv_heads > 0 ? rules.kv_heads : c.num_attention_heads);
+  c.vocab_size = fields.size("vocab_size");
+  c.hidden_size = fields.size("hidden_size");
+  c.intermediate_size = fields.size("intermediate_size");
+  c.num_hidden_layers = fields.size("num_hidden_layers", JsonFields::kMostLayers);
+  c.num_attention_heads = fields.size("num_attention_heads");
+  c.num_key_value_heads = rules.grouped_heads ? fields.size("num_key_value_heads")
+                                              : fields.positive("num_key_value_heads", c.num_attention_heads);
   const int64_t even = c.hidden_size / c.num_attention_heads;
-  c.head_dim = fields.positive("head_dim", rules.head_size > 0 ? rules.head_size : even);
+  c.head_dim = rules.states_head_size ? fields.size("head_dim") : fields.positive("head_dim", even);
   if (!rules.own_head_size && (c.head_dim != even || c.hidden_size % c.num_attention_heads != 0))
-    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", c.hidden_size));
+    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", c.hidden_size),
+                  {"hidden_size", "head_dim"});
   if (c.num_attention_heads % c.num_key_value_heads != 0)
-    fields.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads {}", c.num_attention_heads));
-  if (c.head_dim % 2 != 0) fields.refuse("head_dim", "an even number");
-  c.max_position_embeddings = fields.positive("max_position_embeddings", rules.positions);
-  c.rms_norm_eps = fields.positive_number("rms_norm_eps", rules.norm_eps);
+    fields.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads {}", c.num_attention_heads),
+                  {"num_attention_heads"});
+  if (c.head_dim % 2 != 0) fields.refuse("head_dim", "an even number", {"hidden_size", "num_attention_heads"});
+  c.rms_norm_eps = fields.positive_number("rms_norm_eps", fields.usual("rms_norm_eps", rules.norm_eps));
   c.initializer_range = fields.positive_number("initializer_range", 0.02);
   c.pad_token_id = fields.integer("pad_token_id");
   if (c.pad_token_id && (*c.pad_token_id < 0 || *c.pad_token_id >= c.vocab_size))
-    fields.refuse("pad_token_id", fmt::format("below vocab_size {}", c.vocab_size));
+    fields.refuse("pad_token_id", fmt::format("below vocab_size {}", c.vocab_size), {"vocab_size"});
 
   const Rope rope = parse_rope(fields, rules);
   c.rope_theta = rope.theta;
   c.bounded_positions = rope.bounded;
+  // Counts where positions beyond it would be turned otherwise.
+  c.max_position_embeddings =
+      rope.bounded ? fields.size("max_position_embeddings") : fields.positive("max_position_embeddings", 1);
   c.mrope_section = rope.section;
   if (!rules.mrope_section.empty()) {
     int64_t sum = 0;
     for (const int64_t s : c.mrope_section) sum += s;
     const bool sane = c.mrope_section.size() == 3 &&
                       std::all_of(c.mrope_section.begin(), c.mrope_section.end(), [](int64_t s) { return s >= 0; });
-    if (!sane || sum != c.head_dim / 2)
-      refuse(fmt::format("{}: mrope_section: expected three numbers that add up to head_dim / 2 = {}, got [{}]",
-                         fields.place(), c.head_dim / 2, fmt::join(c.mrope_section, ", ")));
+    if (rope.section_is_sound && (!sane || sum != c.head_dim / 2))
+      fields.complain("mrope_section",
+                      fmt::format("{}: mrope_section: expected three numbers that add up to head_dim / 2 = {}, got "
+                                  "[{}]",
+                                  fields.place(), c.head_dim / 2, fmt::join(c.mrope_section, ", ")),
+                      {"head_dim", "hidden_size", "num_attention_heads"});
   }
 
   fields.only("hidden_act", {"silu"}, kNotBuilt);
@@ -229,8 +213,9 @@ TextConfig parse_text(JsonFields& fields, const TextRules& rules) {
   fields.only("use_sliding_window", {false}, kNotBuilt);
   if (rules.head_norms) fields.only("sliding_window", {}, kNotBuilt);
   fields.ignore({"sliding_window", "max_window_layers"});  // without a meaning where use_sliding_window is off
-  fields.ignore({"pretraining_tp"});                       // how a product is cut up
-  if (fields.has("layer_types"))
+  fields.ignore({"layer_types"});
+  fields.ignore({"pretraining_tp"});  // how a product is cut up
+  if (fields.has("layer_types") && fields.sound({"num_hidden_layers"}))
     fields.only("layer_types",
                 {json(std::vector<std::string>(static_cast<size_t>(c.num_hidden_layers), "full_attention"))},
                 kNotBuilt);

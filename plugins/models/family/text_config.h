@@ -30,16 +30,14 @@ struct TextConfig {
   bool is_sparse(int64_t layer) const;  // whether the layer has experts
 };
 
-// What a kind of text model is, and the values of fields that its file leaves out.
+// What a kind of text model is, and the numbers that its class has where a file leaves them out.
 struct TextRules {
   bool qkv_bias = false, head_norms = false, experts = false;
   bool own_head_size = false;          // head_dim is a field of its own, not hidden_size / heads
   bool interleaved = false;            // of mrope
   std::vector<int64_t> mrope_section;  // empty: one position axis
-  int64_t vocabulary = 0, width = 0, intermediate = 0, layers = 0, heads = 0;
-  int64_t kv_heads = 0;   // 0: as many as heads
-  int64_t head_size = 0;  // 0: hidden_size / heads
-  int64_t positions = 0;
+  bool grouped_heads = true;           // num_key_value_heads must be stated; else as many as heads where it is not
+  bool states_head_size = false;       // head_dim must be stated; else hidden_size / heads where it is not
   double norm_eps = 0, theta = 0;
 };
 
@@ -47,7 +45,7 @@ struct TextRules {
 // Defaults: transformers 5.24, models/*/configuration_*.py; InternLM2: configuration_internlm2.py of its publisher.
 std::optional<TextRules> text_rules(const std::string& model_type);
 
-// Throws sdk::Failure(LF_E_INVALID), naming the field, for what is wrong and for what would change the maths in a way
+// A mistake of `fields` for what is wrong, for a size that is not stated, and for what would change the maths in a way
 // that is not built.
 TextConfig parse_text(JsonFields& fields, const TextRules& rules);
 

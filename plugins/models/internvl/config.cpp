@@ -1,5 +1,6 @@
 #include "internvl/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -16,8 +17,6 @@ using family::JsonFields;
 using family::kNotBuilt;
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& message) { throw sdk::Failure(LF_E_INVALID, message); }
-
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
@@ -29,46 +28,48 @@ const json& nested(JsonFields& fields, const char* name) {
 }
 
 // A number, or [number, number] of a square.
-int64_t square_side(JsonFields& fields, const json& object, const char* name, int64_t fallback) {
+int64_t square_side(JsonFields& fields, const json& object, const char* name) {
   const auto found = object.find(name);
-  if (found == object.end() || found->is_null() || !found->is_array()) return fields.positive(name, fallback);
+  if (found == object.end() || found->is_null() || !found->is_array()) return fields.size(name);
   const std::vector<int64_t> sides = fields.integers(name, {});
-  if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1) fields.refuse(name, "one size for both sides");
-  return sides[0];
+  if (sides.size() == 2 && sides[0] == sides[1] && sides[0] >= 1) return sides[0];
+  fields.refuse(name, "one size for both sides");
+  return 1;
 }
 
-void parse_text_half(InternVlConfig& config, const json& object, const char* name, const char* default_type) {
-  JsonFields fields(object, fmt::format("config.json: {}", name));
-  config.text_type = fields.text("model_type", default_type);
+void parse_text_half(InternVlConfig& config, JsonFields& fields, const char* default_type) {
+  config.text_type = fields.text("model_type", fields.usual("model_type", std::string(default_type)));
   ignore_bookkeeping(fields);
   const auto rules = family::text_rules(config.text_type);
-  if (!rules) fields.refuse("model_type", "llama, internlm2, qwen2, qwen3 or qwen3_moe");
+  if (!rules) return fields.refuse("model_type", "llama, internlm2, qwen2, qwen3 or qwen3_moe");
   config.text = family::parse_text(fields, *rules);
   config.tie_word_embeddings = fields.flag("tie_word_embeddings", false);
   fields.ignore({"ep_size"});  // how experts were spread over ranks
   append(config.unknown_keys, fields.unread_but_off("internvl"));
 }
 
-void parse_vision(InternVlConfig& config, const json& object) {
+void parse_vision(InternVlConfig& config, JsonFields& fields, const json& object) {
   const bool original = config.layout == Layout::kOriginal;
-  JsonFields fields(object, "config.json: vision_config");
   ignore_bookkeeping(fields);
   VisionConfig& v = config.vision;
-  v.hidden_size = fields.positive("hidden_size", original ? 3200 : 1024);
-  v.num_hidden_layers = fields.positive("num_hidden_layers", original ? 48 : 24, JsonFields::kMostLayers);
-  v.num_attention_heads = fields.positive("num_attention_heads", original ? 25 : 16);
+  v.hidden_size = fields.size("hidden_size");
+  v.num_hidden_layers = fields.size("num_hidden_layers", JsonFields::kMostLayers);
+  v.num_attention_heads = fields.size("num_attention_heads");
   if (v.hidden_size % v.num_attention_heads != 0)
-    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", v.hidden_size));
-  v.intermediate_size = fields.positive("intermediate_size", original ? 12800 : 4096);
-  v.num_channels = fields.positive("num_channels", 3);
-  v.image_size = square_side(fields, object, "image_size", original ? 224 : 448);
-  v.patch_size = square_side(fields, object, "patch_size", 14);
-  const std::string norm = fields.text("norm_type", original ? "rms_norm" : "layer_norm");
+    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", v.hidden_size), {"hidden_size"});
+  v.intermediate_size = fields.size("intermediate_size");
+  v.num_channels = fields.positive("num_channels", fields.usual("num_channels", int64_t{3}));
+  v.image_size = square_side(fields, object, "image_size");
+  v.patch_size = square_side(fields, object, "patch_size");
+  const std::string norm =
+      fields.text("norm_type", fields.usual("norm_type", std::string(original ? "rms_norm" : "layer_norm")));
   if (norm != "layer_norm" && norm != "rms_norm") fields.refuse("norm_type", "layer_norm or rms_norm");
   v.rms_norm = norm == "rms_norm";
-  v.query_key_norms = fields.flag(original ? "qk_normalization" : "use_qk_norm", original);
-  v.qkv_bias = fields.flag(original ? "qkv_bias" : "attention_bias", false);
-  v.layer_norm_eps = fields.positive_number("layer_norm_eps", 1e-6);
+  const char* query_key_norms = original ? "qk_normalization" : "use_qk_norm";
+  v.query_key_norms = fields.flag(query_key_norms, fields.usual(query_key_norms, original));
+  const char* qkv_bias = original ? "qkv_bias" : "attention_bias";
+  v.qkv_bias = fields.flag(qkv_bias, fields.usual(qkv_bias, false));
+  v.layer_norm_eps = fields.positive_number("layer_norm_eps", fields.usual("layer_norm_eps", 1e-6));
   v.layer_scale = fields.number(original ? "initializer_factor" : "layer_scale_init_value", 0.1);
   v.initializer_range = fields.positive_number("initializer_range", 0.02);
   fields.only("hidden_act", {"gelu"}, kNotBuilt);
@@ -88,9 +89,31 @@ void parse_vision(InternVlConfig& config, const json& object) {
   append(config.unknown_keys, fields.unread_but_off("internvl"));
 }
 
-void parse_transformers(JsonFields& fields, InternVlConfig& config) {
-  parse_text_half(config, nested(fields, "text_config"), "text_config", "qwen2");
-  parse_vision(config, nested(fields, "vision_config"));
+// The two halves, one object each. False where the text's fields leave open what is checked against them.
+bool parse_halves(JsonFields& fields, InternVlConfig& config, const char* text_name, const char* default_type) {
+  bool text_is_sound = false;
+  if (const json* object = fields.object(text_name)) {
+    JsonFields text = fields.inside(*object, fmt::format("config.json: {}", text_name));
+    parse_text_half(config, text, default_type);
+    text_is_sound = text.sound({"model_type", "vocab_size"});
+  } else {
+    fields.refuse(text_name, "an object with the decoder's sizes");
+  }
+  if (const json* object = fields.object("vision_config")) {
+    JsonFields vision = fields.inside(*object, "config.json: vision_config");
+    parse_vision(config, vision, *object);
+    const VisionConfig& v = config.vision;
+    if (v.image_size % v.patch_size != 0)
+      vision.refuse("image_size", fmt::format("a multiple of patch_size {}", v.patch_size), {"patch_size"});
+    if (!vision.sound({"patch_size", "image_size"})) config.vision.patch_size = 0;
+  } else {
+    fields.refuse("vision_config", "an object with the tower's sizes");
+  }
+  return text_is_sound;
+}
+
+bool parse_transformers(JsonFields& fields, InternVlConfig& config) {
+  const bool text_is_sound = parse_halves(fields, config, "text_config", "qwen2");
   config.tile_size = config.vision.image_size;
   config.image_token_id = fields.integer("image_token_id").value_or(151667);
   fields.only("vision_feature_layer", {-1}, kNotBuilt);
@@ -101,58 +124,59 @@ void parse_transformers(JsonFields& fields, InternVlConfig& config) {
   const json& text = nested(fields, "text_config");
   config.tie_word_embeddings =
       fields.flag("tie_word_embeddings", !text.contains("tie_word_embeddings") || config.tie_word_embeddings);
+  return text_is_sound;
 }
 
-void parse_original(JsonFields& fields, InternVlConfig& config) {
-  parse_text_half(config, nested(fields, "llm_config"), "llm_config", "internlm2");
-  parse_vision(config, nested(fields, "vision_config"));
+bool parse_original(JsonFields& fields, InternVlConfig& config) {
+  const bool text_is_sound = parse_halves(fields, config, "llm_config", "internlm2");
   config.tile_size = fields.positive("force_image_size", config.vision.image_size);
   config.image_token_id = fields.integer("img_context_token_id");
   fields.only("select_layer", {-1}, kNotBuilt);
   fields.only("ps_version", {"v2"}, kNotBuilt);
   fields.only("pad2square", {false}, kNotBuilt);
   for (const char* name : {"use_backbone_lora", "use_llm_lora"}) fields.only(name, {0}, kNotBuilt);
-  config.tiles.least = fields.positive("min_dynamic_patch", 1);
-  config.tiles.most = fields.positive("max_dynamic_patch", 6);
-  config.tiles.thumbnail = fields.flag("use_thumbnail", false);
-  config.tiles.dynamic = fields.flag("dynamic_image_size", false);
+  config.tiles.least = fields.positive("min_dynamic_patch", fields.usual("min_dynamic_patch", int64_t{1}));
+  config.tiles.most = fields.positive("max_dynamic_patch", fields.usual("max_dynamic_patch", int64_t{6}));
+  config.tiles.thumbnail = fields.flag("use_thumbnail", fields.usual("use_thumbnail", false));
+  config.tiles.dynamic = fields.flag("dynamic_image_size", fields.usual("dynamic_image_size", false));
   fields.ignore({"template", "system_message", "hidden_size", "tie_word_embeddings", "max_dynamic_patch"});
+  return text_is_sound;
 }
 
 }  // namespace
 
 InternVlConfig parse_config(std::string_view config_json) {
+  return family::read_whole([&](family::Findings& findings) { return parse_config(config_json, findings); });
+}
+
+InternVlConfig parse_config(std::string_view config_json, family::Findings& findings) {
   const json root = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) refuse("config.json: not valid JSON; write it again");
-  JsonFields fields(root, "config.json");
+  if (root.is_discarded()) throw sdk::Failure(LF_E_INVALID, "config.json: not valid JSON; write it again");
+  JsonFields fields(root, "config.json", &findings);
   InternVlConfig config;
   const std::string type = fields.text("model_type", "");
   if (type != "internvl" && type != "internvl_chat")
-    refuse(
-        fmt::format("config.json: model_type: expected internvl or internvl_chat, got \"{}\"; choose the model family "
-                    "that knows it",
-                    type));
+    throw sdk::Failure(LF_E_INVALID, fmt::format("config.json: model_type: expected internvl or internvl_chat, got "
+                                                 "\"{}\"; choose the model family that knows it",
+                                                 type));
   config.layout = type == "internvl" ? Layout::kTransformers : Layout::kOriginal;
   ignore_bookkeeping(fields);
+  constexpr const char* kRatio = "1 divided by a whole number, as it must be stated";
+  if (!fields.has("downsample_ratio")) fields.refuse("downsample_ratio", kRatio);
   const double ratio = fields.positive_number("downsample_ratio", 0.5);
-  config.merge = std::llround(1 / ratio);
-  if (config.merge < 1 || ratio * static_cast<double>(config.merge) != 1)
-    fields.refuse("downsample_ratio", "1 divided by a whole number");
-  if (config.layout == Layout::kTransformers) {
-    parse_transformers(fields, config);
-  } else {
-    parse_original(fields, config);
-  }
-  const VisionConfig& v = config.vision;
-  if (v.image_size % v.patch_size != 0)
-    refuse(fmt::format("config.json: vision_config.image_size: expected a multiple of patch_size {}, got {}",
-                       v.patch_size, v.image_size));
-  if (config.tile_size % (v.patch_size * config.merge) != 0)
-    refuse(
-        fmt::format("config.json: tiles of {} pixels: expected a multiple of patch_size / downsample_ratio = {}, "
-                    "or the pixel shuffle would drop patches",
-                    config.tile_size, v.patch_size * config.merge));
-  if (config.image_token_id && (*config.image_token_id < 0 || *config.image_token_id >= config.text.vocab_size))
+  config.merge = std::max<int64_t>(std::llround(1 / ratio), 1);
+  if (ratio * static_cast<double>(config.merge) != 1) fields.refuse("downsample_ratio", kRatio);
+  const bool text_is_sound =
+      config.layout == Layout::kTransformers ? parse_transformers(fields, config) : parse_original(fields, config);
+  const int64_t block = config.vision.patch_size * config.merge;
+  if (block > 0 && config.tile_size % block != 0)
+    fields.complain("force_image_size",
+                    fmt::format("config.json: tiles of {} pixels: expected a multiple of patch_size / downsample_ratio "
+                                "= {}, or the pixel shuffle would drop patches",
+                                config.tile_size, block),
+                    {"downsample_ratio"});
+  if (text_is_sound && config.image_token_id &&
+      (*config.image_token_id < 0 || *config.image_token_id >= config.text.vocab_size))
     fields.refuse(config.layout == Layout::kTransformers ? "image_token_id" : "img_context_token_id",
                   fmt::format("a token below vocab_size {}", config.text.vocab_size));
   append(config.unknown_keys, fields.unread_but_off("internvl"));

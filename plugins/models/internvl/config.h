@@ -47,10 +47,13 @@ struct InternVlConfig {
   int64_t tile_tokens() const { return tile_patches() / (merge * merge); }
 };
 
-// Fields left out have the reference's defaults (transformers 5.24, configuration_internvl.py; OpenGVLab's
-// configuration_internvl_chat.py and configuration_intern_vit.py). Throws sdk::Failure(LF_E_INVALID), naming the field,
-// for what is wrong and for what would change the maths in a way that is not built: other selected layers, other pixel
-// shuffles, towers without a class token's position, dropout, other activations, quantised weights.
+// What may be left out has the reference's values (transformers 5.24, configuration_internvl.py; OpenGVLab's
+// configuration_internvl_chat.py and configuration_intern_vit.py). Mistakes are what is wrong, sizes that are not
+// stated (family/json_fields.h), and what would change the maths in a way that is not built: other selected layers,
+// other pixel shuffles, towers without a class token's position, dropout, other activations, quantised weights. Throws
+// sdk::Failure(LF_E_INVALID) for another model_type, after which nothing could be judged.
+InternVlConfig parse_config(std::string_view config_json, family::Findings& findings);
+// Throws all mistakes as one sdk::Failure(LF_E_INVALID).
 InternVlConfig parse_config(std::string_view config_json);
 
 }  // namespace lf::internvl

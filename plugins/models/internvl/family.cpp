@@ -50,9 +50,9 @@ components::LanguageDecoderConfig language_decoder(const InternVlConfig& config,
 
 }  // namespace
 
-Options parse_options(const std::string& options_json, const InternVlConfig& config) {
+Options parse_options(const std::string& options_json, const InternVlConfig& config, family::Findings& findings) {
   const nlohmann::json root = nlohmann::json::parse(options_json);
-  family::JsonFields fields(root, "model.options");
+  family::JsonFields fields(root, "model.options", &findings);
   Options options;
   options.router_aux_loss = family::read_router_aux_loss(fields, config.text.num_experts > 0);
   const std::string weighting = fields.text("loss_weighting", "token");
@@ -66,10 +66,8 @@ Options parse_options(const std::string& options_json, const InternVlConfig& con
   options.min_tiles = fields.at_least("min_tiles", 0, 0);
   options.max_tiles = fields.at_least("max_tiles", 0, 0);
   options.share_tiles = fields.flag("share_tiles", false);
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() +
-                                         ": internvl has no such option; it has loss_weighting, "
-                                         "max_tiles, min_tiles, router_aux_loss and share_tiles");
+  fields.refuse_unread(
+      "internvl has no such option; it has loss_weighting, max_tiles, min_tiles, router_aux_loss and share_tiles");
   return options;
 }
 

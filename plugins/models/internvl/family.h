@@ -21,8 +21,8 @@ struct Options {
   int64_t min_tiles = 0, max_tiles = 0;  // 0: as the model's files say
   bool share_tiles = false;              // max_tiles is for all pictures of a sample together
 };
-// options_json: an object. Throws sdk::Failure(LF_E_INVALID) naming the option.
-Options parse_options(const std::string& options_json, const InternVlConfig& config);
+// options_json: an object.
+Options parse_options(const std::string& options_json, const InternVlConfig& config, family::Findings& findings);
 
 struct InternVl {
   InternVlConfig config;

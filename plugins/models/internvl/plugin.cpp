@@ -61,13 +61,14 @@ class InternVlModel : public family::Model {
 };
 
 std::unique_ptr<family::Model> create(const lf_host* host, const json& request) {
-  InternVlConfig config = parse_config(request.at("config").dump());
-  for (const std::string& key : config.unknown_keys) {
-    const std::string text = key + " is not known to internvl and has no effect";
-    host->log(host, LF_LOG_WARNING, sdk::str(text));
-  }
+  family::Findings findings;
+  InternVlConfig config = parse_config(request.at("config").dump(), findings);
+  for (const std::string& key : config.unknown_keys)
+    findings.remark(key + " is not known to internvl and has no effect");
   const json model_table = request.value("options", json::object());
-  const Options options = parse_options(model_table.value("options", json::object()).dump(), config);
+  const Options options = parse_options(model_table.value("options", json::object()).dump(), config, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
   return std::make_unique<InternVlModel>(host, compose(std::move(config), options), options, request);
 }
 

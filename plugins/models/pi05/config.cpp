@@ -29,55 +29,64 @@ const json& object_or_empty(JsonFields& fields, const char* name) {
 }
 
 void refuse_unread(const JsonFields& fields) {
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: pi05 does not know this field; remove it if it changes nothing",
-                                                 unread.front()));
+  fields.refuse_unread("pi05 does not know this field; remove it if it changes nothing");
 }
 
 // A size that may stand in two places, of which the second is a short name in "sizes": equal where both are given.
+// Where it stands in neither, `named` of lerobot's names for sizes must have said it.
 struct Sizes {
   JsonFields list;
 
-  void read(JsonFields& fields, const char* name, const char* short_name, int64_t& size,
+  void read(JsonFields& fields, const char* name, const char* short_name, int64_t& size, bool named,
             int64_t most = JsonFields::kMostSize) {
+    if (!named && !list.has(short_name)) {
+      size = fields.size(name, most);
+      return;
+    }
     size = list.positive(short_name, size, most);
     const int64_t stated = fields.positive(name, size, most);
-    if (list.has(short_name) && stated != size) fields.refuse(name, fmt::format("sizes.{}, {}", short_name, size));
+    if (list.has(short_name) && list.sound({short_name}) && stated != size)
+      fields.refuse(name, fmt::format("sizes.{}, {}", short_name, size));
     size = stated;
   }
 };
 
-void read_decoder(JsonFields& root, Sizes& sizes, const char* name, const char* width, const char* inner,
+void read_decoder(JsonFields& root, Sizes& sizes, const char* name, const char* width, const char* inner, bool named,
                   DecoderSizes& decoder) {
-  JsonFields fields(object_or_empty(root, name), fmt::format("config.json: {}", name));
-  sizes.read(fields, "width", width, decoder.width);
-  sizes.read(fields, "mlp_dim", inner, decoder.inner);
+  JsonFields fields = root.inside(object_or_empty(root, name), fmt::format("config.json: {}", name));
+  sizes.read(fields, "width", width, decoder.width, named);
+  sizes.read(fields, "mlp_dim", inner, decoder.inner, named);
+  if (decoder.width % 2 != 0) fields.refuse("width", "an even number");
   refuse_unread(fields);
 }
 
-void read_vision(JsonFields& root, Sizes& sizes, Pi05Config& c) {
-  JsonFields fields(object_or_empty(root, "vision"), "config.json: vision");
-  sizes.read(fields, "hidden_size", "vis", c.vision_width);
-  sizes.read(fields, "intermediate_size", "vinter", c.vision_inner);
-  sizes.read(fields, "num_hidden_layers", "vdepth", c.vision_layers, JsonFields::kMostLayers);
-  sizes.read(fields, "num_attention_heads", "vheads", c.vision_heads);
-  sizes.read(fields, "patch_size", "patch", c.patch);
+// False where the size of a patch is not known.
+bool read_vision(JsonFields& root, Sizes& sizes, bool named, Pi05Config& c) {
+  JsonFields fields = root.inside(object_or_empty(root, "vision"), "config.json: vision");
+  sizes.read(fields, "hidden_size", "vis", c.vision_width, named);
+  sizes.read(fields, "intermediate_size", "vinter", c.vision_inner, named);
+  sizes.read(fields, "num_hidden_layers", "vdepth", c.vision_layers, named, JsonFields::kMostLayers);
+  sizes.read(fields, "num_attention_heads", "vheads", c.vision_heads, named);
+  sizes.read(fields, "patch_size", "patch", c.patch, named);
   c.vision_eps = fields.positive_number("layer_norm_eps", c.vision_eps);
   fields.only("hidden_act", {"gelu_pytorch_tanh"}, kNotBuilt);
   if (c.vision_width % c.vision_heads != 0)
-    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size, {}", c.vision_width));
+    fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size, {}", c.vision_width), {"hidden_size"});
   refuse_unread(fields);
+  return fields.sound({"patch_size"}) && sizes.list.sound({"patch"});
 }
 
-void read_image_size(JsonFields& fields, Sizes& sizes, Pi05Config& c) {
+void read_image_size(JsonFields& fields, Sizes& sizes, bool patch_is_known, Pi05Config& c) {
+  if (!sizes.list.has("img") && !fields.has("image_resolution"))
+    fields.refuse("image_resolution", "two equal sides, as they must be stated");
   c.image_size = sizes.list.positive("img", c.image_size, 1 << 14);
   const std::vector<int64_t> sides = fields.integers("image_resolution", {c.image_size, c.image_size});
   if (sides.size() != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > 1 << 14)
-    fields.refuse("image_resolution", "two equal sides: the tower takes square images");
+    return fields.refuse("image_resolution", "two equal sides: the tower takes square images");
   if (sizes.list.has("img") && sides[0] != c.image_size)
     fields.refuse("image_resolution", fmt::format("sizes.img, {}", c.image_size));
   c.image_size = sides[0];
-  if (c.image_size % c.patch != 0)
+  if (patch_is_known && c.image_size % c.patch != 0)
     fields.refuse("image_resolution", fmt::format("a multiple of the patch size, {}", c.patch));
 }
 
@@ -105,34 +114,42 @@ void read_features(JsonFields& fields, std::string_view text, Pi05Config& c) {
   c.views += std::max<int64_t>(empty - named, 0);
   const json* outputs = fields.object("output_features");
   if (outputs == nullptr || !outputs->contains("action")) return;
-  JsonFields action(outputs->at("action"), "config.json: output_features.action");
+  JsonFields action = fields.inside(outputs->at("action"), "config.json: output_features.action");
   const std::vector<int64_t> shape = action.integers("shape", {c.action_dim});
+  if (!fields.sound({"max_action_dim"})) return;
   if (shape.size() != 1 || shape[0] < 1 || shape[0] > c.action_columns)
-    action.refuse("shape", fmt::format("one number from 1 to max_action_dim, {}", c.action_columns));
+    return action.refuse("shape", fmt::format("one number from 1 to max_action_dim, {}", c.action_columns));
   c.action_dim = shape[0];
 }
 
 void read_time(JsonFields& fields, Pi05Config& c) {
-  c.min_period = fields.positive_number("min_period", c.min_period);
-  c.max_period = fields.positive_number("max_period", c.max_period);
-  if (c.max_period < c.min_period) fields.refuse("max_period", fmt::format("at least min_period, {}", c.min_period));
-  c.time_alpha = fields.positive_number("time_sampling_beta_alpha", c.time_alpha);
-  c.time_beta = fields.positive_number("time_sampling_beta_beta", c.time_beta);
+  c.min_period = fields.positive_number("min_period", fields.usual("min_period", c.min_period));
+  c.max_period = fields.positive_number("max_period", fields.usual("max_period", c.max_period));
+  if (c.max_period < c.min_period)
+    fields.refuse("max_period", fmt::format("at least min_period, {}", c.min_period), {"min_period"});
+  const auto usual_number = [&](const char* name, double value) {
+    return fields.positive_number(name, fields.usual(name, value));
+  };
+  c.time_alpha = usual_number("time_sampling_beta_alpha", c.time_alpha);
+  c.time_beta = usual_number("time_sampling_beta_beta", c.time_beta);
   if (c.time_alpha != 1 && c.time_beta != 1)
-    fields.refuse("time_sampling_beta_beta", "1, or 1 for time_sampling_beta_alpha (others are not built into pi05)");
-  c.time_scale = fields.positive_number("time_sampling_scale", c.time_scale);
-  c.time_offset = fields.number("time_sampling_offset", c.time_offset);
+    fields.refuse("time_sampling_beta_beta", "1, or 1 for time_sampling_beta_alpha (others are not built into pi05)",
+                  {"time_sampling_beta_alpha"});
+  c.time_scale = usual_number("time_sampling_scale", c.time_scale);
+  c.time_offset = fields.number("time_sampling_offset", fields.usual("time_sampling_offset", c.time_offset));
   if (c.time_offset < 0 || c.time_offset + c.time_scale > 1 + 1e-9)
-    fields.refuse("time_sampling_offset", "at least 0 and, with time_sampling_scale, at most 1: times from 0 to 1");
+    fields.refuse("time_sampling_offset", "at least 0 and, with time_sampling_scale, at most 1: times from 0 to 1",
+                  {"time_sampling_scale"});
 }
 
 std::optional<std::vector<std::string>> read_names(JsonFields& fields, const json& root, const char* name) {
   fields.ignore({name});
   if (!fields.has(name)) return std::nullopt;
   const json& list = root.at(name);
-  if (!list.is_array() || !std::all_of(list.begin(), list.end(), [](const json& one) { return one.is_string(); }))
-    fields.refuse(name, "a list of names");
-  return list.get<std::vector<std::string>>();
+  if (list.is_array() && std::all_of(list.begin(), list.end(), [](const json& one) { return one.is_string(); }))
+    return list.get<std::vector<std::string>>();
+  fields.refuse(name, "a list of names");
+  return std::nullopt;
 }
 
 // How states, actions and pictures are prepared. A kind of feature that the mapping leaves out stays as it is (lerobot
@@ -142,12 +159,14 @@ void read_ways(JsonFields& fields, const json& root, robot::ModelWays& ways) {
     ways.state_normalization = ways.action_normalization = robot::Normalization::kNone;
     for (const auto& [kind, value] : mapping->items()) {
       const auto mode = value.is_string() ? robot::of_lerobot(value.get<std::string>()) : std::nullopt;
-      const auto refuse = [&](const std::string& expected) {
-        throw sdk::Failure(LF_E_INVALID, fmt::format("config.json.normalization_mapping.{}: expected {}, got {}", kind,
-                                                     expected, value.dump()));
+      const auto refuse = [&, &name = kind, &got = value](const std::string& expected) {
+        fields.complain(
+            "normalization_mapping." + name,
+            fmt::format("config.json.normalization_mapping.{}: expected {}, got {}", name, expected, got.dump()));
       };
-      if (!mode) refuse("IDENTITY, MEAN_STD, MIN_MAX, QUANTILES or QUANTILE10");
-      if (kind == "STATE")
+      if (!mode)
+        refuse("IDENTITY, MEAN_STD, MIN_MAX, QUANTILES or QUANTILE10");
+      else if (kind == "STATE")
         ways.state_normalization = *mode;
       else if (kind == "ACTION")
         ways.action_normalization = *mode;
@@ -192,41 +211,49 @@ void ignore_bookkeeping(JsonFields& fields) {
 }  // namespace
 
 Pi05Config parse_config(std::string_view config_json) {
+  return family::read_whole([&](family::Findings& findings) { return parse_config(config_json, findings); });
+}
+
+Pi05Config parse_config(std::string_view config_json, family::Findings& findings) {
   const json root = json::parse(config_json, nullptr, false);
-  JsonFields fields(root, "config.json");
-  if (fields.text("type", "") != "pi05")
-    fields.refuse("type", "\"pi05\"; choose the model family that knows this config");
+  JsonFields fields(root, "config.json", &findings);
+  if (const std::string type = fields.text("type", ""); type != "pi05")
+    throw sdk::Failure(
+        LF_E_INVALID,
+        fmt::format("config.json.type: expected \"pi05\", got \"{}\"; choose the model family that knows this config",
+                    type));
   Pi05Config c;
   fields.only("paligemma_variant", {"gemma_2b"}, kNotBuilt);
+  const bool vlm_named = fields.has("paligemma_variant"), expert_named = fields.has("action_expert_variant");
   const std::string expert = fields.text("action_expert_variant", "gemma_300m");
   if (expert != "gemma_300m" && expert != "gemma_2b")
     fields.refuse("action_expert_variant", "\"gemma_300m\" or \"gemma_2b\"");
   if (expert == "gemma_2b") c.expert = c.vlm;
   fields.only("n_obs_steps", {1}, kNotBuilt);
 
-  Sizes sizes{JsonFields(object_or_empty(fields, "sizes"), "config.json: sizes")};
-  read_decoder(fields, sizes, "vlm", "W", "mlp", c.vlm);
-  read_decoder(fields, sizes, "action_expert", "We", "mlpe", c.expert);
-  sizes.read(fields, "depth", "depth", c.layers, JsonFields::kMostLayers);
-  c.heads = fields.positive("num_heads", c.heads);
-  sizes.read(fields, "num_kv_heads", "kv", c.kv_heads);
-  sizes.read(fields, "head_dim", "hd", c.head_size);
-  sizes.read(fields, "vocab_size", "V", c.vocabulary);
-  if (c.heads % c.kv_heads != 0) fields.refuse("num_kv_heads", fmt::format("a divisor of num_heads, {}", c.heads));
+  Sizes sizes{fields.inside(object_or_empty(fields, "sizes"), "config.json: sizes")};
+  read_decoder(fields, sizes, "vlm", "W", "mlp", vlm_named, c.vlm);
+  read_decoder(fields, sizes, "action_expert", "We", "mlpe", expert_named, c.expert);
+  sizes.read(fields, "depth", "depth", c.layers, vlm_named, JsonFields::kMostLayers);
+  c.heads = vlm_named ? fields.positive("num_heads", c.heads) : fields.size("num_heads");
+  sizes.read(fields, "num_kv_heads", "kv", c.kv_heads, vlm_named);
+  sizes.read(fields, "head_dim", "hd", c.head_size, vlm_named);
+  sizes.read(fields, "vocab_size", "V", c.vocabulary, vlm_named);
+  if (c.heads % c.kv_heads != 0)
+    fields.refuse("num_kv_heads", fmt::format("a divisor of num_heads, {}", c.heads), {"num_heads"});
   if (c.head_size % 2 != 0) fields.refuse("head_dim", "an even number");
-  if (c.expert.width % 2 != 0) fields.refuse("action_expert", "an even width");
   c.rope_theta = fields.positive_number("rope_theta", c.rope_theta);
   c.norm_eps = fields.positive_number("rms_norm_eps", c.norm_eps);
-  read_vision(fields, sizes, c);
-  read_image_size(fields, sizes, c);
+  read_image_size(fields, sizes, read_vision(fields, sizes, vlm_named, c), c);
 
-  sizes.read(fields, "chunk_size", "chunk", c.horizon, 1 << 16);
-  sizes.read(fields, "max_action_dim", "adim", c.action_columns, 1 << 16);
+  sizes.read(fields, "chunk_size", "chunk", c.horizon, false, 1 << 16);
+  sizes.read(fields, "max_action_dim", "adim", c.action_columns, false, 1 << 16);
   c.action_dim = c.action_columns;
   read_features(fields, config_json, c);
   read_ways(fields, root, c.ways);
-  sizes.read(fields, "action_dim", "real", c.action_dim, c.action_columns);
-  c.max_prompt_tokens = fields.positive("tokenizer_max_length", c.max_prompt_tokens, 1 << 20);
+  if (fields.sound({"max_action_dim"})) sizes.read(fields, "action_dim", "real", c.action_dim, true, c.action_columns);
+  c.max_prompt_tokens =
+      fields.positive("tokenizer_max_length", fields.usual("tokenizer_max_length", c.max_prompt_tokens), 1 << 20);
   read_time(fields, c);
   c.prefix_frozen = fields.flag("train_expert_only", false);
   c.tower_frozen = fields.flag("freeze_vision_encoder", false) || c.prefix_frozen;

@@ -43,9 +43,13 @@ struct Pi05Config {
   int64_t patch_columns() const { return 3 * patch * patch; }
 };
 
-// Fields left out have lerobot 0.6.1's values (policies/pi05/{configuration,modeling}_pi05.py). Throws
-// sdk::Failure(LF_E_INVALID), naming the field, for what is wrong, for what would change the maths in a way that is not
-// built, and for fields that nobody knows and that are set to something. Cameras count in the text's order.
+// What may be left out has lerobot 0.6.1's values (policies/pi05/{configuration,modeling}_pi05.py). Sizes must be
+// stated, one by one or by lerobot's names for them, paligemma_variant (of the tower and the prefix) and
+// action_expert_variant. Mistakes are what is wrong, sizes that are not stated, what would change the maths in a way
+// that is not built, and fields that nobody knows and that are set to something. Cameras count in the text's order.
+// Throws sdk::Failure(LF_E_INVALID) for another type, after which nothing could be judged.
+Pi05Config parse_config(std::string_view config_json, family::Findings& findings);
+// Throws all mistakes as one sdk::Failure(LF_E_INVALID).
 Pi05Config parse_config(std::string_view config_json);
 
 // How a checkpoint calls its tensors. lerobot writes "model." before every name (openpi's conversion does not), and

@@ -96,12 +96,16 @@ std::string config_text(const json& request) {
 }  // namespace
 
 std::unique_ptr<family::Model> create(const lf_host* host, const json& request) {
-  Pi05Config config = parse_config(config_text(request));
-  for (const std::string& remark : config.remarks) host->log(host, LF_LOG_WARNING, sdk::str(remark));
+  family::Findings findings;
+  Pi05Config config = parse_config(config_text(request), findings);
+  for (const std::string& remark : config.remarks) findings.remark(remark);
+  robot::RobotOptions options = read_options(data_options(request), config, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
   const json path = request.value("path", json());
   const Naming naming = path.is_string() ? naming_of(path.get<std::string>()) : Naming{};
   const family::JobRequest job = family::read_request(request);
-  auto frames = std::make_unique<RecordedFrames>(host, config, data_options(request), job.tokenizer.string(),
+  auto frames = std::make_unique<RecordedFrames>(host, config, std::move(options), job.tokenizer.string(),
                                                  request.value("seed", uint64_t{0}));
   if (job.has_samples) {
     frames->open_tokenizer();

@@ -15,27 +15,15 @@ namespace lf::pi05 {
 namespace {
 
 // What is trained is opened by its config.json, which says nothing of what the job has chosen here.
-void tell_unstated(const lf_host* host, const robot::RobotOptions& options, const robot::ModelWays& ways) {
-  if (host == nullptr || host->log == nullptr) return;
+void tell_unstated(const robot::RobotOptions& options, const robot::ModelWays& ways, family::Findings& findings) {
   const auto tell = [&](const char* option, const std::string& field) {
-    host->log(host, LF_LOG_WARNING,
-              sdk::str(fmt::format("model.options.{}: config.json says nothing of it, and lerobot would take another "
-                                   "way; write {} into it",
-                                   option, field)));
+    findings.remark(fmt::format(
+        "model.options.{}: config.json says nothing of it, and lerobot would take another way; write {} into it",
+        option, field));
   };
   if (!ways.relative_actions && options.relative_actions) tell("relative_actions", "\"use_relative_actions\": true");
   if (!ways.action_normalization && options.action_normalization != robot::Normalization::kQuantiles)
     tell("normalization", "\"normalization_mapping\"");
-}
-
-robot::RobotOptions options_of(const lf_host* host, const nlohmann::json& options, const Pi05Config& config) {
-  family::JsonFields fields(options, "model.options");
-  robot::RobotOptions out = robot::read_robot_options(fields, options, config.ways);
-  if (!fields.has("max_prompt_tokens")) out.max_prompt_tokens = config.max_prompt_tokens;
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() + ": pi05 has no such option; it has " + robot::kRobotOptionNames);
-  tell_unstated(host, out, config.ways);
-  return out;
 }
 
 // Before rows are made of them: openpi does it to the resized pictures, too.
@@ -56,11 +44,20 @@ robot::RobotShape shape_of(const Pi05Config& config) {
 
 }  // namespace
 
-RecordedFrames::RecordedFrames(const lf_host* host, const Pi05Config& config, const nlohmann::json& options,
+robot::RobotOptions read_options(const nlohmann::json& options, const Pi05Config& config, family::Findings& findings) {
+  family::JsonFields fields(options, "model.options", &findings);
+  robot::RobotOptions out = robot::read_robot_options(fields, options, config.ways);
+  if (!fields.has("max_prompt_tokens")) out.max_prompt_tokens = config.max_prompt_tokens;
+  fields.refuse_unread(std::string("pi05 has no such option; it has ") + robot::kRobotOptionNames);
+  tell_unstated(out, config.ways, findings);
+  return out;
+}
+
+RecordedFrames::RecordedFrames(const lf_host* host, const Pi05Config& config, robot::RobotOptions options,
                                std::string tokenizer, uint64_t seed)
     : config_(config),
       seed_(seed),
-      options_(options_of(host, options, config)),
+      options_(std::move(options)),
       frames_(host, shape_of(config), options_, std::move(tokenizer)) {}
 
 SampleSize RecordedFrames::size(const lf_sample& sample) const {

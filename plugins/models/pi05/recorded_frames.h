@@ -6,19 +6,21 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "family/findings.h"
 #include "pi05/cost.h"
 #include "pi05/data/robot_samples.h"
 #include "pi05/policy_sample.h"
 
 namespace lf::pi05 {
 
+// [model.options], over what the config says of data.
+robot::RobotOptions read_options(const nlohmann::json& options, const Pi05Config& config, family::Findings& findings);
+
 // As data/robot_samples.h, whose errors are these. Noise, time and what augmentation does to pictures are a pure
 // function of the seed, the sample's id and its epoch.
 class RecordedFrames {
  public:
-  // options: [model.options], over what the config says of data. Throws sdk::Failure(LF_E_INVALID), naming the option,
-  // for one that nobody knows too.
-  RecordedFrames(const lf_host* host, const Pi05Config& config, const nlohmann::json& options, std::string tokenizer,
+  RecordedFrames(const lf_host* host, const Pi05Config& config, robot::RobotOptions options, std::string tokenizer,
                  uint64_t seed);
 
   void open_tokenizer() const { frames_.open_tokenizer(); }

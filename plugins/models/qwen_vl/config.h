@@ -45,10 +45,13 @@ struct QwenVlConfig {
 };
 
 // Reads both layouts: transformers 5 (text_config, rope_parameters) and published checkpoints (flat text fields of
-// Qwen2-VL, rope_theta + rope_scaling with "type" or "rope_type"). Fields left out have the reference's defaults
-// (transformers 5.24, models/qwen*_vl*/configuration_*.py). Throws sdk::Failure(LF_E_INVALID), naming the field, for
-// what is wrong and for what would change the maths in a way that is not built: sliding windows, other rope types,
-// other activations, attention bias or dropout, quantised weights.
+// Qwen2-VL, rope_theta + rope_scaling with "type" or "rope_type"). What may be left out has the reference's values
+// (transformers 5.24, models/qwen*_vl*/configuration_*.py). Mistakes are what is wrong, sizes that are not stated
+// (family/json_fields.h), and what would change the maths in a way that is not built: sliding windows, other rope
+// types, other activations, attention bias or dropout, quantised weights. Throws sdk::Failure(LF_E_INVALID) for another
+// model_type, after which nothing could be judged.
+QwenVlConfig parse_config(std::string_view config_json, family::Findings& findings);
+// Throws all mistakes as one sdk::Failure(LF_E_INVALID).
 QwenVlConfig parse_config(std::string_view config_json);
 
 }  // namespace lf::qwen_vl

@@ -78,13 +78,12 @@ components::LanguageDecoderConfig language_decoder(const QwenVlConfig& config, c
 
 }  // namespace
 
-Options parse_options(const std::string& options_json, const QwenVlConfig& config) {
+Options parse_options(const std::string& options_json, const QwenVlConfig& config, family::Findings& findings) {
   const nlohmann::json root = nlohmann::json::parse(options_json);
-  family::JsonFields fields(root, "model.options");
+  family::JsonFields fields(root, "model.options", &findings);
   Options options;
   options.router_aux_loss = family::read_router_aux_loss(fields, config.text.num_experts > 0);
-  if (const auto unread = fields.unread(); !unread.empty())
-    throw sdk::Failure(LF_E_INVALID, unread.front() + ": qwen_vl has no such option; it has router_aux_loss");
+  fields.refuse_unread("qwen_vl has no such option; it has router_aux_loss");
   return options;
 }
 

@@ -17,8 +17,8 @@ enum ComponentIndex : uint32_t { kVision = 0, kLanguage = 1 };
 struct Options {
   components::BalanceLoss router_aux_loss = components::BalanceLoss::kNone;
 };
-// options_json: an object. Throws sdk::Failure(LF_E_INVALID) naming the option.
-Options parse_options(const std::string& options_json, const QwenVlConfig& config);
+// options_json: an object.
+Options parse_options(const std::string& options_json, const QwenVlConfig& config, family::Findings& findings);
 
 struct QwenVl {
   QwenVlConfig config;

@@ -57,17 +57,18 @@ class QwenVlModel : public family::Model {
 };
 
 std::unique_ptr<family::Model> create(const lf_host* host, const json& request) {
-  QwenVlConfig config = parse_config(request.at("config").dump());
-  for (const std::string& key : config.unknown_keys) {
-    const std::string text = key + " is not known to qwen_vl and has no effect";
-    host->log(host, LF_LOG_WARNING, sdk::str(text));
-  }
+  family::Findings findings;
+  QwenVlConfig config = parse_config(request.at("config").dump(), findings);
+  for (const std::string& key : config.unknown_keys)
+    findings.remark(key + " is not known to qwen_vl and has no effect");
   const json model_table = request.value("options", json::object());
   json wanted = model_table.value("options", json::object());
   // A reference that states its balance loss pools it over the batch.
   for (const json& loss : request.value("losses", json::array()))
     if (loss == "aux_loss" && !wanted.contains("router_aux_loss")) wanted["router_aux_loss"] = "batch";
-  const Options options = parse_options(wanted.dump(), config);
+  const Options options = parse_options(wanted.dump(), config, findings);
+  findings.refuse_if_any();
+  findings.tell(host);
   return std::make_unique<QwenVlModel>(host, compose(std::move(config), options), request);
 }
 

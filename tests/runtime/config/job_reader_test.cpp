@@ -61,13 +61,38 @@ learning_rate = 1e-3
   ASSERT_EQ(config.optimizer.groups.size(), 1u);
   EXPECT_EQ(config.optimizer.groups[0].learning_rate, 1e-3);
   const auto of = [this](const std::string& text) { return refusal(kMinimal + text).second; };
-  EXPECT_THAT(
-      of("[[optimizer.groups]]\nparameters = []\nlearning_rat = 1\n"),
-      HasSubstr("optimizer.groups: \"learning_rat\" is unknown; each of its tables has parameters, learning_rate"));
+  EXPECT_THAT(of("[[optimizer.groups]]\nparameters = []\nlearning_rat = 1\n"),
+              HasSubstr("optimizer.groups: \"learning_rat\" is unknown; did you mean learning_rate?"));
+  EXPECT_THAT(of("[[optimizer.groups]]\nparameters = []\nmomentum = 1\n"),
+              HasSubstr("optimizer.groups: \"momentum\" is unknown; each of its tables has parameters, learning_rate"));
   EXPECT_THAT(of("[[lora.groups]]\ntargets = [\"a\"]\nrank = 0\n"),
               HasSubstr("lora.groups.rank must be in [1, 65536]"));
   EXPECT_THAT(of("[lora]\ngroups = [3]\n"), HasSubstr("expected a list of tables"));
   EXPECT_THAT(of("[lora]\nrank = 4\n"), HasSubstr("lora.rank has no effect without adapters"));
+}
+
+TEST_F(JobReader, a_wrong_key_in_one_of_its_tables_hides_no_other_mistake_and_brings_none_that_follows_from_it) {
+  const std::string said = refusal(kMinimal + R"(
+[[optimizer.groups]]
+parameters = ["a"]
+learning_rat = 1e-3
+weight_decay = -1
+[[optimizer.groups]]
+parameters = ["b"]
+[[optimizer.groups]]
+learning_rate = 1e-3
+[[lora.groups]]
+target = ["c"]
+rank = 0
+)")
+                               .second;
+  EXPECT_THAT(said, HasSubstr("\"learning_rat\" is unknown"));
+  EXPECT_THAT(said, HasSubstr("optimizer.groups.weight_decay must be"));
+  EXPECT_THAT(said, HasSubstr("optimizer.groups: table 2: says neither learning_rate nor weight_decay"));
+  EXPECT_THAT(said, HasSubstr("optimizer.groups: table 3: parameters is required"));
+  EXPECT_THAT(said, HasSubstr("lora.groups: \"target\" is unknown; did you mean targets?"));
+  EXPECT_THAT(said, HasSubstr("lora.groups.rank must be in"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 5) << said;
 }
 
 TEST_F(JobReader, what_is_not_said_has_the_default_of_job_h) {

@@ -27,5 +27,18 @@ TEST(Problems, what_is_no_error_of_ours_passes_through) {
   EXPECT_TRUE(problems.empty());
 }
 
+TEST(Problems, lines_of_one_text_count_one_by_one_but_for_those_that_go_on) {
+  Problems problems;
+  problems.add(Exit::kConfig, "a: wrong\nb: wrong, as\n  b.1\n  b.2\nc: wrong");
+  problems.add(Exit::kConfig, "c: wrong");
+  EXPECT_EQ(problems.size(), 3u);
+  try {
+    problems.refuse_job_if_any();
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "a: wrong\nb: wrong, as\n  b.1\n  b.2\nc: wrong\nnot valid: 3 mistakes");
+  }
+}
+
 }  // namespace
 }  // namespace lf

@@ -42,3 +42,36 @@ TEST(learning_rate, stays_at_its_floor_beyond_the_last_step) {
     EXPECT_DOUBLE_EQ(lf::learning_rate(schedule, 1.0, 10, 15), 0.25) << name;
   }
 }
+
+TEST(moved_schedule, names_both_ends_and_the_rate_of_the_next_step_beside_the_one_that_was_due) {
+  lf::ScheduleSection schedule;
+  schedule.name = "linear";
+  schedule.warmup_fraction = 0;
+  schedule.final_fraction = 0;
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 100, 200, 50),
+            "steps: was 100, is 200: the linear schedule now runs to step 200; step 51 has a learning rate of 0.00075, "
+            "where 0.0005 was due");
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 100, 200, 100),
+            "steps: was 100, is 200: the linear schedule now runs to step 200; step 101 has a learning rate of 0.0005, "
+            "after the schedule had ended at 0");
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 200, 100, 50).rfind("steps: was 200, is 100: ", 0), 0u);
+  for (const char* name : {"cosine", "wsd"}) {
+    schedule.name = name;
+    EXPECT_NE(lf::moved_schedule(schedule, 1e-3, 100, 200, 60).find(name), std::string::npos);
+  }
+}
+
+TEST(moved_schedule, is_nothing_where_the_rates_to_come_are_the_same) {
+  lf::ScheduleSection schedule;
+  schedule.name = "cosine";
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 100, 100, 50), "");
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 200, 100, 100), "");  // nothing is left
+  schedule.name = "constant";
+  schedule.warmup_steps = 10;
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 100, 200, 5), "");
+  schedule.warmup_steps = 0;
+  schedule.warmup_fraction = 0.1;
+  EXPECT_EQ(lf::moved_schedule(schedule, 1e-3, 100, 200, 20), "");
+  EXPECT_NE(lf::moved_schedule(schedule, 1e-3, 100, 200, 15).find("of 0.00075, where 0.001 was due"),
+            std::string::npos);
+}

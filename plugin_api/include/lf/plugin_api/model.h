@@ -221,7 +221,9 @@ typedef struct lf_model_api {
    * "options": [model] of the job, "data": [data] of the job, "seed": N,
    * "losses": names of loss terms that a reference states, "no_gradient": file tensors to which it gives no gradient;
    * both only where one is compared with}. Description only: no
-   * weights are read, no device is touched. The tokenizer may be loaded late, at the first features call. [main] */
+   * weights are read, no device is touched. The tokenizer may be loaded late, at the first features call. All that is
+   * wrong with config and options is told in one go, a line each; the host lends room for it: where err->size is larger
+   * than sizeof(lf_err), err->message goes on to the end of what it counts. [main] */
   int32_t (*create)(const lf_host *host, lf_str config_json, lf_model *out, lf_err *err);
   int32_t (*destroy)(lf_model model, lf_err *err); /* [main] */
 

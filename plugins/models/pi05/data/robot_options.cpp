@@ -24,10 +24,11 @@ std::vector<std::string> texts(family::JsonFields& fields, const nlohmann::json&
   fields.ignore({name});
   if (!fields.has(name)) return fallback;
   const nlohmann::json& list = options.at(name);
-  if (!list.is_array() ||
-      !std::all_of(list.begin(), list.end(), [](const nlohmann::json& one) { return one.is_string(); }))
-    fields.refuse(name, "a list of names");
-  return list.get<std::vector<std::string>>();
+  if (list.is_array() &&
+      std::all_of(list.begin(), list.end(), [](const nlohmann::json& one) { return one.is_string(); }))
+    return list.get<std::vector<std::string>>();
+  fields.refuse(name, "a list of names");
+  return fallback;
 }
 
 void read_cameras(family::JsonFields& fields, const nlohmann::json& options, RobotOptions& out) {
@@ -35,7 +36,7 @@ void read_cameras(family::JsonFields& fields, const nlohmann::json& options, Rob
   out.optional_cameras = texts(fields, options, "optional_cameras", {});
   for (const std::string& name : out.optional_cameras)
     if (std::find(out.cameras.begin(), out.cameras.end(), name) == out.cameras.end())
-      fields.refuse("optional_cameras", "names that `cameras` lists too");
+      fields.refuse("optional_cameras", "names that `cameras` lists too", {"cameras"});
   for (const std::string& name : out.cameras)
     if (!name.empty() && std::count(out.cameras.begin(), out.cameras.end(), name) > 1)
       fields.refuse("cameras", "each feature once");
@@ -52,8 +53,10 @@ void read_normalization(family::JsonFields& fields, const ModelWays& model, Robo
     const std::string name = fields.text("normalization", "");
     const auto found = std::find_if(std::begin(kNormalizations), std::end(kNormalizations),
                                     [&](const NormalizationName& one) { return name == one.option; });
-    if (found == std::end(kNormalizations))
+    if (found == std::end(kNormalizations)) {
       fields.refuse("normalization", "\"quantiles\", \"quantiles_10\", \"min_max\", \"mean_std\" or \"none\"");
+      return;
+    }
     if ((model.state_normalization && *model.state_normalization != found->kind) ||
         (model.action_normalization && *model.action_normalization != found->kind))
       fields.refuse(
@@ -62,10 +65,6 @@ void read_normalization(family::JsonFields& fields, const ModelWays& model, Robo
                                               name_of(out.state_normalization), name_of(out.action_normalization))));
     out.state_normalization = out.action_normalization = found->kind;
   }
-  out.normalization_floor = fields.number("normalization_floor", out.normalization_floor);
-  if (!(out.normalization_floor >= 0 && out.normalization_floor <= 1000))
-    fields.refuse("normalization_floor", "standard deviations from 0 to 1000");
-  out.statistics = fields.text("statistics", "");
 }
 
 void read_relative(family::JsonFields& fields, const nlohmann::json& options, const ModelWays& model,
@@ -75,7 +74,7 @@ void read_relative(family::JsonFields& fields, const nlohmann::json& options, co
     fields.refuse("relative_actions",
                   fmt::format(kOneSource, fmt::format("use_relative_actions: {}", *model.relative_actions)));
   if (!out.relative_actions && fields.has("relative_exclude"))
-    fields.refuse("relative_exclude", "relative_actions = true beside it");
+    fields.refuse("relative_exclude", "relative_actions = true beside it", {"relative_actions"});
   out.relative_exclude =
       texts(fields, options, "relative_exclude", model.relative_exclude.value_or(out.relative_exclude));
   if (out.relative_actions && model.relative_exclude && out.relative_exclude != *model.relative_exclude)
@@ -105,6 +104,10 @@ RobotOptions read_robot_options(family::JsonFields& fields, const nlohmann::json
   out.state_in_prompt = fields.flag("state_in_prompt", out.state_in_prompt);
   out.max_prompt_tokens = fields.positive("max_prompt_tokens", out.max_prompt_tokens);
   read_normalization(fields, model, out);
+  out.normalization_floor = fields.number("normalization_floor", out.normalization_floor);
+  if (!(out.normalization_floor >= 0 && out.normalization_floor <= 1000))
+    fields.refuse("normalization_floor", "standard deviations from 0 to 1000");
+  out.statistics = fields.text("statistics", "");
   read_relative(fields, options, model, out);
   const std::string resize = fields.text("resize", "lerobot");
   if (resize != "lerobot" && resize != "openpi") fields.refuse("resize", "\"lerobot\" or \"openpi\"");

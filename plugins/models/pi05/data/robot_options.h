@@ -62,7 +62,7 @@ struct ModelWays {
 
 // `fields` reads `options`, the object [model.options]. Takes these options and leaves the others to the caller, who
 // names what nobody read. What the model's config says need not be repeated and cannot be contradicted: who opens what
-// was trained follows the config. Throws sdk::Failure(LF_E_INVALID), naming the option.
+// was trained follows the config. Mistakes are those of `fields`.
 RobotOptions read_robot_options(family::JsonFields& fields, const nlohmann::json& options, const ModelWays& model);
 
 // For messages about options that nobody knows.

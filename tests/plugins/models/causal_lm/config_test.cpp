@@ -14,22 +14,36 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-std::string refusal(const json& config) {
-  return config_refusal([](const std::string& text) { parse_config(text); }, config);
+void parse(const std::string& text) { parse_config(text); }
+
+std::string refusal(const json& config) { return config_refusal(&parse, config); }
+
+// All that a file of the type must state, and `more`.
+json sized(const char* type, const json& more = json::object()) {
+  json config = {
+      {"model_type", type},     {"vocab_size", 512},        {"hidden_size", 64},          {"intermediate_size", 128},
+      {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},   {"head_dim", 16},
+      {"num_experts", 8},       {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}};
+  if (std::string(type) != "qwen3_moe")
+    for (const char* name : {"num_experts", "num_experts_per_tok", "moe_intermediate_size"}) config.erase(name);
+  config.update(more);
+  return config;
 }
 
 TEST(CausalLmConfig, says_what_is_particular_to_each_type) {
   const auto parsed = [](const json& config) { return parse_config(config.dump()); };
-  const CausalLmConfig llama = parsed({{"model_type", "llama"}, {"num_attention_heads", 32}, {"hidden_size", 4096}});
+  json of_llama = sized("llama", {{"num_attention_heads", 32}, {"hidden_size", 4096}});
+  for (const char* name : {"head_dim", "num_key_value_heads"}) of_llama.erase(name);
+  const CausalLmConfig llama = parsed(of_llama);
   EXPECT_FALSE(llama.text.qkv_bias || llama.text.head_norms || llama.tie_word_embeddings);
   EXPECT_EQ(llama.text.head_dim, 128);
   EXPECT_EQ(llama.text.num_key_value_heads, 32);
-  EXPECT_TRUE(parsed({{"model_type", "qwen2"}}).text.qkv_bias);
+  EXPECT_TRUE(parsed(sized("qwen2")).text.qkv_bias);
   const CausalLmConfig qwen3 =
-      parsed({{"model_type", "qwen3"}, {"hidden_size", 1024}, {"num_attention_heads", 16}, {"num_key_value_heads", 8}});
+      parsed(sized("qwen3", {{"hidden_size", 1024}, {"num_attention_heads", 16}, {"head_dim", 128}}));
   EXPECT_TRUE(qwen3.text.head_norms);
   EXPECT_EQ(qwen3.text.head_dim, 128);  // of its own: not 1024 / 16
-  const CausalLmConfig moe = parsed({{"model_type", "qwen3_moe"}, {"num_experts", 8}, {"mlp_only_layers", {1}}});
+  const CausalLmConfig moe = parsed(sized("qwen3_moe", {{"mlp_only_layers", {1}}}));
   EXPECT_EQ(moe.text.num_experts, 8);
   EXPECT_TRUE(moe.text.is_sparse(0));
   EXPECT_FALSE(moe.text.is_sparse(1));
@@ -37,7 +51,7 @@ TEST(CausalLmConfig, says_what_is_particular_to_each_type) {
 
 TEST(CausalLmConfig, what_would_change_the_maths_is_refused_by_name) {
   const auto with = [](const char* key, const json& value, const char* type = "qwen3") {
-    return refusal({{"model_type", type}, {key, value}});
+    return refusal(sized(type, {{key, value}}));
   };
   EXPECT_THAT(with("hidden_act", "gelu"), HasSubstr("config.json.hidden_act"));
   EXPECT_THAT(with("attention_bias", true, "llama"), HasSubstr("attention_bias"));
@@ -51,6 +65,23 @@ TEST(CausalLmConfig, what_would_change_the_maths_is_refused_by_name) {
   EXPECT_THAT(with("layer_types", {"sliding_attention"}), HasSubstr("layer_types"));
 }
 
+TEST(CausalLmConfig, must_state_every_size) {
+  const std::vector<std::string> all = {"/vocab_size", "/hidden_size", "/intermediate_size", "/num_hidden_layers",
+                                        "/num_attention_heads"};
+  for (const char* type : {"llama", "qwen2", "qwen3", "qwen3_moe"}) expect_stated(&parse, sized(type), all);
+  for (const char* type : {"qwen2", "qwen3", "qwen3_moe"}) expect_stated(&parse, sized(type), {"/num_key_value_heads"});
+  expect_stated(&parse, sized("qwen3"), {"/head_dim"});
+  expect_stated(&parse, sized("qwen3_moe"), {"/num_experts", "/num_experts_per_tok", "/moe_intermediate_size"});
+}
+
+TEST(CausalLmConfig, tells_the_numbers_that_it_takes_for_those_left_out) {
+  family::Findings findings;
+  parse_config(sized("qwen3_moe").dump(), findings);
+  EXPECT_EQ(told(findings),
+            "config.json: left out and taken as the reference's class has them: rms_norm_eps 1e-06, "
+            "rope_theta 10000.0, decoder_sparse_step 1\n");
+}
+
 TEST(CausalLmConfig, of_another_family_is_refused_with_those_that_there_are) {
   for (const char* type : {"internlm2", "mamba", "qwen2_5_vl", ""})
     EXPECT_THAT(refusal({{"model_type", type}}), HasSubstr("llama, qwen2, qwen3 or qwen3_moe")) << type;
@@ -59,9 +90,9 @@ TEST(CausalLmConfig, of_another_family_is_refused_with_those_that_there_are) {
 }
 
 TEST(CausalLmConfig, with_a_field_that_nobody_knows_is_refused_unless_it_is_switched_off) {
-  EXPECT_THAT(refusal({{"model_type", "llama"}, {"logit_softcap", 30.0}}),
+  EXPECT_THAT(refusal(sized("llama", {{"logit_softcap", 30.0}})),
               HasSubstr("config.json.logit_softcap = 30.0: causal_lm does not know this field"));
-  const json config = {{"model_type", "llama"}, {"logit_softcap", false}, {"use_cache", true}, {"temperature", 1.0}};
+  const json config = sized("llama", {{"logit_softcap", false}, {"use_cache", true}, {"temperature", 1.0}});
   EXPECT_THAT(parse_config(config.dump()).unknown_keys, testing::ElementsAre("config.json.logit_softcap"));
 }
 

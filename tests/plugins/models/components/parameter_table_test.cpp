@@ -57,7 +57,9 @@ TEST(ParameterTable, of_the_published_7b_adds_up) {
     "hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28, "num_hidden_layers": 28,
     "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
     "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "tie_word_embeddings": false,
-    "vision_config": {"hidden_size": 1280, "out_hidden_size": 3584, "tokens_per_second": 2}})"),
+    "vision_config": {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+    "out_hidden_size": 3584, "patch_size": 14, "temporal_patch_size": 2, "spatial_merge_size": 2, "window_size": 112,
+    "tokens_per_second": 2}})"),
                                       {});
   EXPECT_EQ(count(parameter_table(model.vision)) + count(parameter_table(model.language)), 8292166656);
 }

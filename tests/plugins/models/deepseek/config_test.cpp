@@ -25,6 +25,10 @@ std::string refusal(const json& config) {
   return config_refusal([](const std::string& text) { parse_config(text); }, config);
 }
 
+Options options_of(const json& options, const DeepseekConfig& config) {
+  return family::read_whole([&](family::Findings& findings) { return parse_options(options, config, findings); });
+}
+
 TEST(DeepseekConfig, the_published_sizes_give_671_billion_parameters_and_the_module_beside_them) {
   const DeepseekConfig config = parse_config(published().dump());
   EXPECT_TRUE(config.unknown_keys.empty()) << config.unknown_keys.front();
@@ -94,11 +98,56 @@ TEST(DeepseekConfig, what_would_change_the_maths_is_refused_by_name) {
             "accepted");
 }
 
+TEST(DeepseekConfig, must_state_every_size) {
+  json config = published();
+  const auto parse = [](const std::string& text) { parse_config(text); };
+  expect_stated(parse, config,
+                {"/vocab_size", "/hidden_size", "/intermediate_size", "/num_hidden_layers", "/num_attention_heads",
+                 "/q_lora_rank", "/kv_lora_rank", "/qk_nope_head_dim", "/qk_rope_head_dim", "/v_head_dim",
+                 "/n_routed_experts", "/n_shared_experts", "/moe_intermediate_size", "/num_experts_per_tok", "/n_group",
+                 "/topk_group", "/index_n_heads", "/index_head_dim", "/index_topk"});
+  config.erase("first_k_dense_replace");
+  EXPECT_THAT(refusal(config), HasSubstr("config.json.first_k_dense_replace: expected an integer of at least 0, as it "
+                                         "must be stated"));
+  config = published();
+  for (const char* name : {"rope_theta", "rms_norm_eps", "routed_scaling_factor"}) config.erase(name);
+  family::Findings findings;
+  parse_config(config.dump(), findings);
+  EXPECT_EQ(told(findings),
+            "config.json: left out and taken as the reference's class has them: rms_norm_eps 1e-06, "
+            "rope_theta 10000.0, routed_scaling_factor 2.5\n");
+}
+
+TEST(DeepseekConfig, and_its_options_tell_all_mistakes_at_once_and_nothing_that_follows_from_another) {
+  json config = published();
+  config["n_routed_experts"] = 0;  // groups and the experts of a token would be compared with it
+  config["num_hidden_layers"] = "many";
+  config["mlp_layer_types"] = {"sparse"};
+  config["qk_rope_head_dim"] = 63;
+  config["head_dim"] = 64;
+  config["scoring_func"] = "softmax";
+  config["rope_scaling"]["beta_fast"] = -1;
+  config["novel"] = 1;
+  const auto parse = [](const std::string& text) {
+    family::Findings findings;
+    const DeepseekConfig config = parse_config(text, findings);
+    parse_options({{"indexer", "on"}, {"mtp_loss", -1}, {"indexr", "warmup"}}, config, findings);
+    findings.refuse_if_any();
+  };
+  EXPECT_THAT(config_mistakes(parse, config),
+              testing::UnorderedElementsAre(
+                  HasSubstr("config.json.n_routed_experts"), HasSubstr("config.json.num_hidden_layers"),
+                  HasSubstr("config.json.qk_rope_head_dim: expected an even number"),
+                  HasSubstr("config.json.scoring_func"), HasSubstr("config.json.rope_scaling.beta_fast"),
+                  HasSubstr("config.json.novel = 1"), HasSubstr("model.options.indexer: expected"),
+                  HasSubstr("model.options.mtp_loss"), HasSubstr("model.options.indexr: deepseek has no such option")));
+}
+
 TEST(DeepseekOptions, the_stages_say_what_is_trained) {
   const DeepseekConfig config = parse_config(published().dump());
   const auto trained = [&](const json& options) {
     std::pair<int, int> counts;  // of the indexers, of the rest
-    for (const auto& spec : components::parameter_table(compose(config, true, parse_options(options, config))))
+    for (const auto& spec : components::parameter_table(compose(config, true, options_of(options, config))))
       if (!spec.buffer) ++(spec.name.find("indexer") == std::string::npos ? counts.second : counts.first);
     return counts;
   };
@@ -113,7 +162,7 @@ TEST(DeepseekOptions, the_stages_say_what_is_trained) {
 TEST(DeepseekOptions, an_unknown_one_is_named_beside_those_there_are) {
   const DeepseekConfig config = parse_config(published().dump());
   try {
-    parse_options({{"indexr", "warmup"}}, config);
+    options_of({{"indexr", "warmup"}}, config);
     FAIL() << "accepted";
   } catch (const sdk::Failure& failure) {
     EXPECT_THAT(failure.what(), HasSubstr("model.options.indexr"));

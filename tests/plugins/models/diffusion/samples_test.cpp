@@ -16,6 +16,7 @@
 #include "diffusion/cost.h"
 #include "diffusion/latent_samples.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 
 namespace lf::diffusion {
 namespace {
@@ -75,9 +76,13 @@ class Samples : public ::testing::Test {
   std::deque<std::string> texts_;
 };
 
+Options options_of(std::string_view options, const DiffusionConfig& config) {
+  return family::read_whole([&](family::Findings& findings) { return parse_options(options, config, findings); });
+}
+
 DiffusionConfig small_qwen_image() {
   return parse_config(R"({"_class_name":"QwenImageTransformer2DModel","in_channels":8,"out_channels":2,"num_layers":2,
-    "attention_head_dim":10,"num_attention_heads":3,"joint_attention_dim":3,"axes_dims_rope":[2,4,4],"zero_cond_t":true})");
+    "attention_head_dim":10,"num_attention_heads":3,"joint_attention_dim":3,"patch_size":2,"axes_dims_rope":[2,4,4],"zero_cond_t":true})");
 }
 DiffusionConfig small_wan(int64_t in = 2) {
   return parse_config(
@@ -94,7 +99,7 @@ DiffusionConfig small_flux() {
 
 TEST_F(Samples, noise_and_level_mix_as_flow_matching_says_and_change_with_the_epoch) {
   const std::string path = write("a", {{"latents", counting({2, 4, 6})}, {"context", counting({5, 3}, 1)}});
-  const Options options = parse_options(R"({"levels":[300,301]})", small_qwen_image());
+  const Options options = options_of(R"({"levels":[300,301]})", small_qwen_image());
   const LatentSamples samples(small_qwen_image(), options, 9);
   const PackedSample made = samples.read(sample(path, 4));
   const NoiseLevel level = make_schedule(options.schedule)[300];
@@ -115,7 +120,7 @@ TEST_F(Samples, of_an_edit_have_centred_positions_of_their_own_and_conditions_at
                                        {"condition.0", counting({2, 4, 2})},
                                        {"condition.1", counting({2, 2, 14})},
                                        {"context", counting({2, 3}, 1)}});
-  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const LatentSamples samples(small_qwen_image(), options_of("{}", small_qwen_image()), 0);
   const PackedSample made = samples.read(sample(path));
   EXPECT_EQ(made.image_rows, 15 + 2 + 7);
   EXPECT_EQ(made.wanted_rows, 15);
@@ -134,7 +139,7 @@ TEST_F(Samples, of_an_edit_have_centred_positions_of_their_own_and_conditions_at
 
 TEST_F(Samples, of_a_video_whose_first_frame_is_given_keep_it_clean_at_time_0_and_unpredicted) {
   const std::string path = write("a", {{"latents", counting({2, 3, 2, 4})}, {"context", counting({2, 3}, 1)}});
-  const LatentSamples samples(small_wan(), parse_options(R"({"first_frame":1.0,"levels":[500,501]})", small_wan()), 0);
+  const LatentSamples samples(small_wan(), options_of(R"({"first_frame":1.0,"levels":[500,501]})", small_wan()), 0);
   const PackedSample made = samples.read(sample(path));
   EXPECT_EQ(made.image_rows, 6);
   EXPECT_EQ(made.wanted_begin, 2);
@@ -151,12 +156,12 @@ TEST_F(Samples, zeros_behind_a_text_become_one_row_that_stands_for_all) {
   Tensor context = counting({6, 3}, 1);
   std::fill(context.values.begin() + 9, context.values.end(), 0.0f);  // three rows of text
   const std::string path = write("a", {{"latents", counting({2, 1, 2, 2})}, {"context", context}});
-  const LatentSamples samples(small_wan(), parse_options(R"({"text_length":10})", small_wan()), 0);
+  const LatentSamples samples(small_wan(), options_of(R"({"text_length":10})", small_wan()), 0);
   const PackedSample made = samples.read(sample(path));
   EXPECT_EQ(made.text_rows, 4);
   EXPECT_EQ(made.repeats_of_last, 7);
   EXPECT_EQ(samples.describe(sample(path)).text_rows, 4);
-  const LatentSamples plain(small_wan(), parse_options(R"({"text_length":0})", small_wan()), 0);
+  const LatentSamples plain(small_wan(), options_of(R"({"text_length":0})", small_wan()), 0);
   EXPECT_EQ(plain.read(sample(path)).text_rows, 6);
 }
 
@@ -166,7 +171,7 @@ TEST_F(Samples, features_say_before_loading_what_collate_makes) {
   const std::string null_text = write("null", {{"context", counting({1, 3}, 2)}});
   const LatentSamples samples(
       small_qwen_image(),
-      parse_options(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", null_text), small_qwen_image()), 0);
+      options_of(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", null_text), small_qwen_image()), 0);
   int dropped = 0;
   for (uint64_t id = 0; id < 40; ++id) {
     const PackedSample before = samples.describe(sample(path, id)), made = samples.read(sample(path, id));
@@ -180,7 +185,7 @@ TEST_F(Samples, features_say_before_loading_what_collate_makes) {
 
 TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
   const auto refusal = [&](const std::map<std::string, Tensor>& tensors, const DiffusionConfig& config) -> std::string {
-    const LatentSamples samples(config, parse_options("{}", config), 0);
+    const LatentSamples samples(config, options_of("{}", config), 0);
     const std::string path = write("bad", tensors);
     try {
       samples.read(sample(path));
@@ -245,7 +250,7 @@ TEST_F(Samples, that_do_not_fit_the_model_are_refused_with_their_place) {
 }
 
 TEST_F(Samples, of_files_that_are_cut_or_lie_about_their_sizes_are_refused) {
-  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const LatentSamples samples(small_qwen_image(), options_of("{}", small_qwen_image()), 0);
   const std::string path = write("a", {{"latents", counting({2, 4, 4})}, {"context", counting({2, 3})}});
   for (const uintmax_t keep : {uintmax_t{0}, uintmax_t{5}, uintmax_t{20}, std::filesystem::file_size(path) - 4}) {
     const std::string cut = (folder_ / "cut").string();
@@ -263,7 +268,7 @@ TEST_F(Samples, of_files_that_are_cut_or_lie_about_their_sizes_are_refused) {
 }
 
 TEST_F(Samples, whose_file_is_absent_or_no_file_of_floats_are_refused_with_their_path) {
-  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const LatentSamples samples(small_qwen_image(), options_of("{}", small_qwen_image()), 0);
   const auto refusal = [&](const std::string& path) -> std::string {
     try {
       samples.read(sample(path));
@@ -291,7 +296,7 @@ TEST_F(Samples, whose_file_is_absent_or_no_file_of_floats_are_refused_with_their
 }
 
 TEST_F(Samples, of_a_conversation_without_one_answer_in_a_file_are_refused) {
-  const LatentSamples samples(small_qwen_image(), parse_options("{}", small_qwen_image()), 0);
+  const LatentSamples samples(small_qwen_image(), options_of("{}", small_qwen_image()), 0);
   const auto refusal = [&](const std::string& user, const std::string& assistant) -> std::string {
     const std::string json = fmt::format(R"({{"messages":[{{"role":"user","content":[{}]}},)"
                                          R"({{"role":"assistant","content":[{}]}}]}})",
@@ -322,7 +327,7 @@ TEST_F(Samples, with_an_empty_prompt_that_does_not_fit_the_model_are_refused_bef
   const auto refusal = [&](const std::map<std::string, Tensor>& tensors, const DiffusionConfig& config) -> std::string {
     const std::string path = write("null", tensors);
     try {
-      LatentSamples(config, parse_options(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", path), config), 0);
+      LatentSamples(config, options_of(fmt::format(R"({{"text_dropout":0.5,"null_text":"{}"}})", path), config), 0);
     } catch (const sdk::Failure& failure) {
       EXPECT_EQ(failure.code(), LF_E_INVALID);
       EXPECT_TRUE(std::string(failure.what()).starts_with("model.options.null_text: " + path)) << failure.what();
@@ -343,39 +348,125 @@ TEST_F(Samples, with_an_empty_prompt_that_does_not_fit_the_model_are_refused_bef
             std::string::npos);
 }
 
+void parse_text(const std::string& config) { parse_config(config); }
+
+std::string refusal_of(const nlohmann::json& config) { return config_refusal(&parse_text, config); }
+
+// All that a file of the class must state, and `more`.
+nlohmann::json sized(const std::string& class_name, const nlohmann::json& more = nlohmann::json::object()) {
+  static const nlohmann::json kSizes = {{"FluxTransformer2DModel",
+                                         {{"in_channels", 8},
+                                          {"num_layers", 1},
+                                          {"num_single_layers", 1},
+                                          {"attention_head_dim", 10},
+                                          {"num_attention_heads", 3},
+                                          {"joint_attention_dim", 3},
+                                          {"pooled_projection_dim", 5},
+                                          {"axes_dims_rope", {2, 4, 4}}}},
+                                        {"QwenImageTransformer2DModel",
+                                         {{"patch_size", 2},
+                                          {"in_channels", 8},
+                                          {"out_channels", 2},
+                                          {"num_layers", 2},
+                                          {"attention_head_dim", 10},
+                                          {"num_attention_heads", 3},
+                                          {"joint_attention_dim", 3},
+                                          {"axes_dims_rope", {2, 4, 4}}}},
+                                        {"WanTransformer3DModel",
+                                         {{"in_channels", 4},
+                                          {"num_layers", 2},
+                                          {"attention_head_dim", 12},
+                                          {"num_attention_heads", 2},
+                                          {"text_dim", 3},
+                                          {"freq_dim", 16},
+                                          {"ffn_dim", 40}}},
+                                        {"WanModel",
+                                         {{"dim", 24},
+                                          {"num_heads", 2},
+                                          {"in_dim", 4},
+                                          {"out_dim", 4},
+                                          {"num_layers", 2},
+                                          {"freq_dim", 16},
+                                          {"ffn_dim", 40}}}};
+  nlohmann::json config = kSizes.value(class_name, nlohmann::json::object());
+  config["_class_name"] = class_name;
+  config.update(more);
+  return config;
+}
+
 TEST(Config, that_would_change_the_maths_is_refused_by_name) {
-  const auto refusal = [](const std::string& config) -> std::string {
-    try {
-      parse_config(config);
-    } catch (const sdk::Failure& failure) {
-      return failure.what();
-    }
-    return "";
-  };
-  EXPECT_NE(refusal(R"({"_class_name":"WanTransformer3DModel","image_dim":1280})").find("image_dim"),
+  using nlohmann::json;
+  EXPECT_NE(refusal_of(sized("WanTransformer3DModel", {{"image_dim", 1280}})).find("image_dim"), std::string::npos);
+  EXPECT_NE(refusal_of(sized("QwenImageTransformer2DModel", {{"use_layer3d_rope", true}})).find("use_layer3d_rope"),
             std::string::npos);
-  EXPECT_NE(
-      refusal(R"({"_class_name":"QwenImageTransformer2DModel","use_layer3d_rope":true})").find("use_layer3d_rope"),
-      std::string::npos);
-  EXPECT_NE(refusal(R"({"_class_name":"FluxTransformer2DModel","axes_dims_rope":[16,56,54]})").find("axes_dims_rope"),
+  EXPECT_NE(refusal_of(sized("FluxTransformer2DModel", {{"axes_dims_rope", {16, 56, 54}}})).find("axes_dims_rope"),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"_class_name":"SD3Transformer2DModel"})").find("FluxTransformer2DModel"), std::string::npos);
-  EXPECT_NE(refusal(R"({"_class_name":"WanModel","model_type":"s2v"})").find("model_type"), std::string::npos);
+  EXPECT_NE(refusal_of(sized("SD3Transformer2DModel")).find("FluxTransformer2DModel"), std::string::npos);
+  EXPECT_NE(refusal_of(sized("WanModel", {{"model_type", "s2v"}})).find("model_type"), std::string::npos);
   for (const char* model :
        {"FluxTransformer2DModel", "QwenImageTransformer2DModel", "WanTransformer3DModel", "WanModel"}) {
-    const std::string begin = fmt::format(R"({{"_class_name":"{}")", model);
+    const auto with = [&](const char* name, const char* value) { return sized(model, {{name, json::parse(value)}}); };
     for (const char* value : {"1", "true", "\"rms\"", "[2]", "{\"a\": null}", "-0.5"})
-      EXPECT_EQ(refusal(begin + ",\"novel\":" + value + "}"),
+      EXPECT_EQ(refusal_of(with("novel", value)),
                 fmt::format("config.json.novel = {}: diffusion does not know this field, which may change the maths; "
                             "remove it if it changes nothing",
-                            nlohmann::json::parse(value).dump()));
+                            json::parse(value).dump()));
     for (const char* off : {"false", "0", "\"\"", "[]", "{}"})
-      EXPECT_EQ(parse_config(begin + ",\"novel\":" + off + "}").unknown_keys,
-                std::vector<std::string>{"config.json.novel"});
-    for (const char* harmless : {"\"novel\":null", "\"_diffusers_version\":\"9.1\"", "\"_name_or_path\":\"a/b\"",
-                                 "\"torch_dtype\":\"bfloat16\""})
-      EXPECT_TRUE(parse_config(begin + "," + harmless + "}").unknown_keys.empty()) << harmless;
+      EXPECT_EQ(parse_config(with("novel", off).dump()).unknown_keys, std::vector<std::string>{"config.json.novel"});
+    for (const auto& [name, value] : {std::pair("novel", "null"), std::pair("_diffusers_version", "\"9.1\""),
+                                      std::pair("_name_or_path", "\"a/b\""), std::pair("torch_dtype", "\"bfloat16\"")})
+      EXPECT_TRUE(parse_config(with(name, value).dump()).unknown_keys.empty()) << name;
   }
+}
+
+TEST(Config, must_state_every_size) {
+  for (const char* model :
+       {"FluxTransformer2DModel", "QwenImageTransformer2DModel", "WanTransformer3DModel", "WanModel"}) {
+    std::vector<std::string> sizes;
+    const nlohmann::json config = sized(model);
+    for (const auto& [name, value] : config.items())
+      if (name != "_class_name" && name != "axes_dims_rope") sizes.push_back("/" + name);
+    expect_stated(&parse_text, config, sizes);
+  }
+}
+
+// As published: Wan's authors leave out what text is made of, Flux's how its rotation is cut.
+TEST(Config, tells_what_it_takes_for_what_published_files_leave_out) {
+  family::Findings wan, flux;
+  EXPECT_EQ(parse_config(sized("WanModel", {{"eps", 1e-6}}).dump(), wan).text_columns, 4096);
+  EXPECT_EQ(told(wan),
+            "config.json: left out and taken as the reference's class has them: patch_size [1,2,2], text_dim "
+            "4096, cross_attn_norm true\n");
+  nlohmann::json published =
+      sized("FluxTransformer2DModel", {{"patch_size", 1}, {"guidance_embeds", true}, {"attention_head_dim", 128}});
+  published.erase("axes_dims_rope");
+  parse_config(published.dump(), flux);
+  EXPECT_EQ(told(flux),
+            "config.json: left out and taken as the reference's class has them: axes_dims_rope [16,56,56]\n");
+}
+
+TEST(Config, and_its_options_tell_all_mistakes_at_once_and_nothing_that_follows_from_another) {
+  using testing::HasSubstr;
+  const auto parse = [](const std::string& text) {
+    family::Findings findings;
+    const DiffusionConfig config = parse_config(text, findings);
+    parse_options(R"({"schedule":"linear","levels":[5],"guidance":-1,"text_dropout":2,"first_frames":0.5})", config,
+                  findings);
+    findings.refuse_if_any();
+  };
+  const nlohmann::json flux =
+      sized("FluxTransformer2DModel", {{"in_channels", "many"},    // what goes out would be compared with it
+                                       {"attention_head_dim", 0},  // the rotation, too
+                                       {"num_layers", -1},
+                                       {"guidance_embeds", "yes"},
+                                       {"novel", 2}});
+  EXPECT_THAT(config_mistakes(parse, flux),
+              testing::UnorderedElementsAre(
+                  HasSubstr("config.json.in_channels"), HasSubstr("config.json.attention_head_dim"),
+                  HasSubstr("config.json.num_layers"), HasSubstr("config.json.guidance_embeds"),
+                  HasSubstr("config.json.novel = 2"), HasSubstr("model.options.schedule"),
+                  HasSubstr("model.options.levels"), HasSubstr("model.options.guidance"),
+                  HasSubstr("model.options.text_dropout"), HasSubstr("model.options.first_frames: diffusion has no")));
 }
 
 }  // namespace

@@ -109,9 +109,13 @@ DiffusionConfig wan() {
   return config;
 }
 
+Options scheduled(std::string_view options, const DiffusionConfig& config) {
+  return family::read_whole([&](family::Findings& findings) { return parse_options(options, config, findings); });
+}
+
 std::string refusal(const std::string& options, const DiffusionConfig& config) {
   try {
-    parse_options(options, config);
+    scheduled(options, config);
   } catch (const sdk::Failure& failure) {
     return failure.what();
   }
@@ -119,11 +123,11 @@ std::string refusal(const std::string& options, const DiffusionConfig& config) {
 }
 
 TEST(Options, of_an_expert_are_its_levels) {
-  const Options high = parse_options(R"({"expert":"high_noise","boundary":0.9})", wan());
+  const Options high = scheduled(R"({"expert":"high_noise","boundary":0.9})", wan());
   EXPECT_EQ(high.levels.end, 358);
-  const Options low = parse_options(R"({"expert":"low_noise","boundary":0.9})", wan());
+  const Options low = scheduled(R"({"expert":"low_noise","boundary":0.9})", wan());
   EXPECT_EQ(low.levels.begin, 358);
-  EXPECT_EQ(parse_options("{}", wan()).text_length, 512);
+  EXPECT_EQ(scheduled("{}", wan()).text_length, 512);
 }
 
 TEST(Options, that_cannot_be_meant_are_refused_by_name) {

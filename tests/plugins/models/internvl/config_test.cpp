@@ -83,6 +83,38 @@ TEST(InternVlConfig, what_would_change_the_maths_is_refused_by_its_name) {
   for (const auto& [config, name, change] : wrong) EXPECT_THAT(refusal(config, change), testing::HasSubstr(name));
 }
 
+TEST(InternVlConfig, must_state_every_size) {
+  const auto parse = [](const std::string& text) { parse_config(text); };
+  const std::vector<std::string> tower = {"/vision_config/hidden_size",
+                                          "/vision_config/num_hidden_layers",
+                                          "/vision_config/num_attention_heads",
+                                          "/vision_config/intermediate_size",
+                                          "/vision_config/image_size",
+                                          "/vision_config/patch_size",
+                                          "/downsample_ratio"};
+  for (const char* file : {"config.json", "config_hub.json"})
+    expect_stated(parse, fixture("internvl3-tiny", file), tower);
+  expect_stated(parse, fixture("internvl3-tiny", "config.json"),
+                {"/text_config/num_hidden_layers", "/text_config/vocab_size"});
+  expect_stated(parse, fixture("internvl25-tiny", "config_hub.json"),
+                {"/llm_config/num_hidden_layers", "/llm_config/hidden_size"});
+}
+
+TEST(InternVlConfig, with_many_mistakes_tells_each_once_and_nothing_that_follows_from_another) {
+  json config = fixture("internvl3-tiny", "config.json");
+  config["text_config"]["vocab_size"] = 0;  // the picture's token would be compared with it
+  config["text_config"]["hidden_act"] = "gelu";
+  config["vision_config"]["patch_size"] = {14, 15};  // the tile, too
+  config["vision_config"]["norm_type"] = "batch_norm";
+  config["downsample_ratio"] = 0.3;
+  config["novel"] = 2;
+  EXPECT_THAT(config_mistakes([](const std::string& text) { parse_config(text); }, config),
+              testing::UnorderedElementsAre(
+                  testing::HasSubstr("text_config.vocab_size"), testing::HasSubstr("text_config.hidden_act"),
+                  testing::HasSubstr("vision_config.patch_size"), testing::HasSubstr("vision_config.norm_type"),
+                  testing::HasSubstr("config.json.downsample_ratio"), testing::HasSubstr("config.json.novel = 2")));
+}
+
 // Published InternVL3 files name experts of towers that have none, and all that transformers 4 knows of generation.
 TEST(InternVlConfig, with_experts_that_are_switched_off_and_bookkeeping_is_read) {
   EXPECT_EQ(

@@ -25,6 +25,7 @@ constexpr int64_t kTile = 28, kPatch = 7, kTokens = 4;  // 4 x 4 patches, 2 x 2 
 json small_config(bool original) {
   if (original)
     return {{"model_type", "internvl_chat"},
+            {"downsample_ratio", 0.5},
             {"min_dynamic_patch", 1},
             {"max_dynamic_patch", 6},
             {"use_thumbnail", true},
@@ -33,20 +34,35 @@ json small_config(bool original) {
              {{"model_type", "qwen2"},
               {"vocab_size", 152000},
               {"hidden_size", 32},
+              {"intermediate_size", 48},
+              {"num_hidden_layers", 1},
               {"num_attention_heads", 4},
               {"num_key_value_heads", 4}}},
             {"vision_config",
-             {{"image_size", kTile}, {"patch_size", kPatch}, {"hidden_size", 8}, {"num_attention_heads", 2}}}};
+             {{"image_size", kTile},
+              {"patch_size", kPatch},
+              {"hidden_size", 8},
+              {"intermediate_size", 16},
+              {"num_hidden_layers", 1},
+              {"num_attention_heads", 2}}}};
   return {{"model_type", "internvl"},
+          {"downsample_ratio", 0.5},
           {"image_token_id", 151659},
           {"text_config",
            {{"model_type", "qwen2"},
             {"vocab_size", 152000},
             {"hidden_size", 32},
+            {"intermediate_size", 48},
+            {"num_hidden_layers", 1},
             {"num_attention_heads", 4},
             {"num_key_value_heads", 4}}},
           {"vision_config",
-           {{"image_size", kTile}, {"patch_size", kPatch}, {"hidden_size", 8}, {"num_attention_heads", 2}}}};
+           {{"image_size", kTile},
+            {"patch_size", kPatch},
+            {"hidden_size", 8},
+            {"intermediate_size", 16},
+            {"num_hidden_layers", 1},
+            {"num_attention_heads", 2}}}};
 }
 
 class Processor : public testing::Test {

@@ -109,6 +109,54 @@ TEST(Config, that_is_wrong_or_unknown_is_refused_by_name) {
   }
 }
 
+TEST(Config, must_state_every_size_or_name_it) {
+  const auto parse = [](const std::string& text) { parse_config(text); };
+  expect_stated(parse, json::parse(kLerobot), {"/chunk_size", "/max_action_dim", "/image_resolution"});
+  json config = json::parse(kLerobot);
+  config.erase("paligemma_variant");
+  EXPECT_THAT(
+      config_mistakes(parse, config),
+      testing::UnorderedElementsAre(
+          HasSubstr("vlm.width"), HasSubstr("vlm.mlp_dim"), HasSubstr("config.json.depth"), HasSubstr("num_heads"),
+          HasSubstr("num_kv_heads"), HasSubstr("config.json.head_dim"), HasSubstr("vocab_size"),
+          HasSubstr("vision.hidden_size"), HasSubstr("vision.intermediate_size"), HasSubstr("vision.num_hidden_layers"),
+          HasSubstr("vision.num_attention_heads"), HasSubstr("vision.patch_size")));
+  config = json::parse(kLerobot);
+  config.erase("action_expert_variant");
+  EXPECT_THAT(config_mistakes(parse, config),
+              testing::UnorderedElementsAre(HasSubstr("action_expert.width"), HasSubstr("action_expert.mlp_dim")));
+}
+
+TEST(Config, with_many_mistakes_tells_each_once_and_nothing_that_follows_from_another) {
+  json config = json::parse(kLerobot);
+  config["max_action_dim"] = 0;  // the action's length would be compared with it
+  config["image_resolution"] = {24, 32};
+  config["min_period"] = -1.0;
+  config["n_obs_steps"] = 2;
+  config["vision"] = {{"num_attention_heads", 7}, {"use_head", true}};
+  config["normalization_mapping"] = {{"STATE", "LOG"}, {"VISUAL", "MEAN_STD"}};
+  config["relative_exclude_joints"] = "gripper";
+  config["attention_sink"] = 4;
+  EXPECT_THAT(config_mistakes([](const std::string& text) { parse_config(text); }, config),
+              testing::UnorderedElementsAre(
+                  HasSubstr("config.json.max_action_dim"), HasSubstr("config.json.image_resolution"),
+                  HasSubstr("config.json.min_period"), HasSubstr("config.json.n_obs_steps"),
+                  HasSubstr("config.json: vision.num_attention_heads"), HasSubstr("config.json: vision.use_head"),
+                  HasSubstr("normalization_mapping.STATE"), HasSubstr("normalization_mapping.VISUAL"),
+                  HasSubstr("relative_exclude_joints"), HasSubstr("attention_sink")));
+}
+
+TEST(Config, tells_what_it_takes_for_numbers_that_are_left_out) {
+  json config = json::parse(kLerobot);
+  config.erase("min_period");
+  config.erase("tokenizer_max_length");
+  family::Findings findings;
+  parse_config(config.dump(), findings);
+  EXPECT_EQ(told(findings),
+            "config.json: left out and taken as the reference's class has them: tokenizer_max_length "
+            "200, min_period 0.004\n");
+}
+
 TEST(Config, remarks_what_has_no_effect) {
   json config = json::parse(kLerobot);
   config["later_switch"] = false;

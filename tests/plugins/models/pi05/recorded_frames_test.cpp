@@ -31,7 +31,9 @@ class RecordedFramesTest : public testing::Test {
     config_.vocabulary = 300;
   }
   RecordedFrames frames(const json& options = json::object(), uint64_t seed = 3) {
-    return {host_.host.table(), config_, options, scratch_.path().string(), seed};
+    auto read =
+        family::read_whole([&](family::Findings& findings) { return read_options(options, config_, findings); });
+    return {host_.host.table(), config_, std::move(read), scratch_.path().string(), seed};
   }
   lf_sample sample(int64_t frame) {
     json_ = json{{"robot", {{"directory", test::robot_fixture("pusht").string()}, {"frame", frame}}}}.dump();

@@ -59,15 +59,62 @@ TEST(Config, of_the_published_7b_is_read_whole) {
   EXPECT_FALSE(c.text.pad_token_id.has_value());
 }
 
-TEST(Config, that_leaves_fields_out_has_the_defaults_of_the_reference) {
-  const json least = {{"model_type", "qwen3_vl"}, {"text_config", {{"hidden_size", 3584}}}};
-  const QwenVlConfig c = parse_config(least.dump());
-  EXPECT_EQ(c.text.head_dim, 128);
-  EXPECT_EQ(c.text.rope_theta, 500000);
-  EXPECT_THAT(c.text.mrope_section, ElementsAre(24, 20, 20));
-  EXPECT_EQ(c.vision.num_position_embeddings, 2304);
-  EXPECT_THAT(c.vision.deepstack_visual_indexes, ElementsAre(8, 16, 24));
-  EXPECT_EQ(c.image_token_id, 151655);
+// Of the reference's classes: 80 layers, 27 of the tower and so on, where a file does not say it.
+TEST(Config, must_state_every_size) {
+  const auto parse = [](const std::string& text) { parse_config(text); };
+  expect_stated(
+      parse, published_7b(),
+      {"/vocab_size", "/intermediate_size", "/num_hidden_layers", "/num_attention_heads", "/num_key_value_heads",
+       "/vision_config/depth", "/vision_config/hidden_size", "/vision_config/intermediate_size",
+       "/vision_config/num_heads", "/vision_config/out_hidden_size", "/vision_config/patch_size",
+       "/vision_config/temporal_patch_size", "/vision_config/spatial_merge_size", "/vision_config/window_size"});
+  expect_stated(parse, fixture("qwen2_vl-tiny", "config.json"),
+                {"/text_config/hidden_size", "/text_config/num_hidden_layers", "/vision_config/embed_dim",
+                 "/vision_config/hidden_size", "/vision_config/depth"});
+  expect_stated(parse, fixture("qwen3_vl-tiny", "config.json"),
+                {"/text_config/head_dim", "/text_config/num_hidden_layers", "/vision_config/num_position_embeddings",
+                 "/vision_config/depth"});
+  expect_stated(parse, fixture("qwen3_vl_moe-tiny", "config.json"),
+                {"/text_config/num_experts_per_tok", "/text_config/moe_intermediate_size"});
+}
+
+TEST(Config, with_many_mistakes_tells_each_once_and_nothing_that_follows_from_another) {
+  json config = published_7b();
+  config.erase("num_hidden_layers");
+  config["hidden_size"] = "big";  // the tower's width and the heads would be compared with it
+  config["num_key_value_heads"] = 3;
+  config["rms_norm_eps"] = 0;
+  config["hidden_act"] = "gelu";
+  config["image_token_id"] = 200000;
+  config["layer_types"] = {"full_attention"};  // as many as there are layers, which nobody knows
+  config["vision_config"]["depth"] = -1;
+  config["vision_config"]["num_heads"] = 7;
+  config["vision_config"]["new_trick"] = 3;
+  config["novel"] = true;
+  EXPECT_THAT(config_mistakes([](const std::string& text) { parse_config(text); }, config),
+              testing::UnorderedElementsAre(
+                  HasSubstr("config.json.hidden_size: expected an integer"),
+                  HasSubstr("config.json.num_hidden_layers: expected an integer in [1, 4096], as sizes must be stated"),
+                  HasSubstr("config.json.num_key_value_heads"), HasSubstr("config.json.rms_norm_eps"),
+                  HasSubstr("config.json.hidden_act"), HasSubstr("config.json.image_token_id"),
+                  HasSubstr("config.json: vision_config.depth"), HasSubstr("config.json: vision_config.num_heads"),
+                  HasSubstr("config.json: vision_config.new_trick = 3"), HasSubstr("config.json.novel = true")));
+}
+
+TEST(Config, tells_what_it_takes_for_numbers_that_are_left_out) {
+  json config = published_7b();
+  family::Findings whole, less;
+  parse_config(config.dump(), whole);
+  EXPECT_EQ(told(whole), "");
+  for (const char* name : {"rms_norm_eps", "rope_theta", "rope_scaling"}) config.erase(name);
+  config["vision_config"].erase("tokens_per_second");
+  const QwenVlConfig c = parse_config(config.dump(), less);
+  EXPECT_EQ(c.text.rope_theta, 1e6);
+  EXPECT_EQ(
+      told(less),
+      "config.json: left out and taken as the reference's class has them: rms_norm_eps 1e-05, rope_theta "
+      "1000000.0, mrope_section [16,24,24]\n"
+      "config.json: vision_config: left out and taken as the reference's class has them: tokens_per_second 4.0\n");
 }
 
 TEST(Config, of_both_generations_means_the_same) {
@@ -177,6 +224,7 @@ TEST(Config, without_its_tower_or_its_decoder_says_which_object_is_missing) {
   json config = published_7b();
   config.erase("hidden_size");
   EXPECT_THAT(refusal(config), HasSubstr("config.json.text_config: expected an object"));
+  EXPECT_THAT(refusal(config), testing::Not(HasSubstr("vision_config")));
   const json tower_missing = {{"model_type", "qwen3_vl"}, {"text_config", {{"hidden_size", 64}}}};
   EXPECT_THAT(refusal(tower_missing), HasSubstr("config.json.vision_config: expected an object"));
   EXPECT_THAT(refusal({{"model_type", "qwen3_vl"}}), HasSubstr("config.json.text_config: expected an object"));

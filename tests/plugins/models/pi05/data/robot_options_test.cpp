@@ -41,7 +41,7 @@ TEST(RobotOptions, what_is_given_is_read_and_counts_as_read) {
   EXPECT_TRUE(got.own_columns_alone);
   EXPECT_THAT(got.relative_exclude, ElementsAre("jaw"));
   EXPECT_EQ(got.max_prompt_tokens, 48);
-  EXPECT_THAT(fields.unread(), ElementsAre("model.options.expert"));
+  EXPECT_EQ(test::refusal([&] { fields.refuse_unread("unknown"); }), "invalid: model.options.expert: unknown");
 }
 
 TEST(RobotOptions, what_makes_no_sense_is_refused_by_its_name) {

@@ -84,7 +84,7 @@ class Compose(unittest.TestCase):
                     self.assertEqual((again / "model" / file).read_bytes(), (run / "model" / file).read_bytes(), file)
 
     def test_the_same_components_give_the_same_bits_as_the_family_that_has_them(self):
-        config = {"model_type": "internvl", "image_token_id": 266, "tie_word_embeddings": False, "torch_dtype": "float32",
+        config = {"model_type": "internvl", "downsample_ratio": 0.5, "image_token_id": 266, "tie_word_embeddings": False, "torch_dtype": "float32",
                   "text_config": {"model_type": "qwen3", **QWEN3}, "vision_config": {"model_type": "internvl_vision", **INTERN_VIT}}
         file = self.folder / "internvl.json"
         file.write_text(json.dumps(config))

@@ -326,7 +326,7 @@ class Failures(unittest.TestCase):
         more = lfrun(job, "--set", "job.steps=12")
         self.assertEqual(more.returncode, 0, more.stderr)
         self.assertIn(moved, more.stderr)
-        self.assertAlmostEqual(metrics(self.folder / "job/run")[6]["learning_rate"], 0.0015)
+        self.assertAlmostEqual(metrics(self.folder / "job/run")[6]["lr"], 0.0015)
         plain = write_job(self.folder / "plain")  # constant: nothing moves
         self.assertEqual(lfrun(plain).returncode, 0)
         self.assertNotIn("schedule", lfrun(plain, "--set", "job.steps=9").stderr)
@@ -632,7 +632,7 @@ class Failures(unittest.TestCase):
             (folders[1] / "train.jsonl").write_text(theirs)
             codes, texts = self.by_hand(job, [], [], folders=folders)
             self.assertEqual(codes, [78, 78], texts)
-            for said in texts:
+            for said in (texts[0], (self.folder / "job/run/log/rank1.log").read_text()):
                 self.assertIn("data.path: /proc/self/cwd/train.jsonl: expected the same bytes on every rank", said)
                 self.assertIn(told, said)
                 self.assertIn("on rank 1; give every host the same copy", said)

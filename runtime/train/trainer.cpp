@@ -551,7 +551,7 @@ std::optional<Error> Trainer::failure_of_saving() {
 std::string Trainer::way_on() const {
   try {
     if (const auto checkpoint = find_resume_point(directory_.checkpoints(), Verify::kSizes).checkpoint)
-      return fmt::format("then the same command goes on after step {}, from {}", checkpoint->state().step,
+      return fmt::format("then {} goes on after step {}, from {}", go_on(), checkpoint->state().step,
                          checkpoint->path().string());
     return "then the same command starts again at the first step, as no checkpoint is there";
   } catch (const Error& error) {

@@ -216,7 +216,7 @@ class Training(Case):
         self.refuse(["lora.also_train", "ln_q"], *lora(targets=["*.q_proj"], also_train=["*ln_qq*"]))
         self.refuse(["lora.rank has no effect"], "lora.rank=4")
         self.refuse(["table 1: targets is required"], *lora(groups=[{"rank": 4}]))
-        self.refuse(['"rnak" is unknown', "targets, rank, alpha, dropout"], *lora(groups=[{"targets": ["vision"], "rnak": 4}]))
+        self.refuse(['"rnak" is unknown; did you mean rank?'], *lora(groups=[{"targets": ["vision"], "rnak": 4}]))
 
     def internvl(self, name, *sets):
         from tiny_job import INTERNVL

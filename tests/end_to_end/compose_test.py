@@ -119,6 +119,14 @@ class Compose(unittest.TestCase):
                  ({**model, "decoder": {**model["decoder"], "novel": 3}}, "model.options.decoder.novel = 3: compose does not know this field"),
                  ({**model, "vision": {**model["vision"], "novel": True}}, "model.options.vision.novel = true"),
                  ({**model, "projector": {"size": 3}}, "model.options.projector.size")]
+        several = {"vision": {**model["vision"], "hidden_size": -1, "novel": True}, "projector": {"merge": 0, "size": 3},
+                   "decoder": {**model["decoder"], "hidden_size": "wide", "hidden_act": "gelu"}, "tokens": {"picture": 3}}
+        told = lfrun("check", self.job, *(word for item in self.named(several) for word in ("--set", item)))
+        self.assertEqual(told.returncode, 78, told.stderr)
+        for place in ("vision.hidden_size", "vision.novel", "projector.merge", "projector.size", "decoder.hidden_size",
+                      "decoder.hidden_act", "tokens.picture"):
+            self.assertEqual(told.stderr.count(f"model.options.{place}"), 1, told.stderr)
+        self.assertIn("not valid: 7 mistakes", told.stderr)
         for tables, expected in wrong:
             with self.subTest(expected=expected):
                 result = self.run_job(self.folder / "wrong", *self.named(tables))

@@ -49,7 +49,8 @@ std::vector<lf_assignment> ask_policy(const lf_balancer_api* api, lf_balancer po
   lf_balance_report report = sdk::with_header<lf_balance_report>();
   lf_err err = sdk::make_err();
   if (const int32_t code = api->plan(policy, &problem, assignments.data(), &report, &err); code != LF_OK)
-    fail(code == LF_E_BUG ? Exit::kBug : Exit::kConfig, "balancer {}: step {}: {}", policy_id, input.step, err.message);
+    fail(code == LF_E_BUG ? Exit::kBug : Exit::kConfig, "balancer {}: step {}: {}", policy_id, input.step + 1,
+         err.message);
   return assignments;
 }
 

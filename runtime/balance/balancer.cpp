@@ -220,7 +220,7 @@ void check_agreement(int64_t step, std::span<const uint64_t> hashes) {
       fail(Exit::kBug,
            "balance: step {}: rank {} made another plan ({:016x}) than rank 0 ({:016x}); all ranks must run the same "
            "build on the same job and data",
-           step, rank, hashes[rank], hashes[0]);
+           step + 1, rank, hashes[rank], hashes[0]);
 }
 
 }  // namespace lf

@@ -28,6 +28,7 @@ struct JobSamples {
   bool packing = true;
   double gradient_bytes = 0;
   std::string model, note;
+  std::string policy, policy_options;  // the job's own; JSON
 };
 
 // Sets `measured` of every sample of the job, by the fitted costs or, where there are none, by one rate. Throws

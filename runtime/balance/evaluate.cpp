@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "core/error.h"
+#include "balance/validate.h"
 
 namespace lf {
 namespace {
@@ -50,11 +50,7 @@ Outcome evaluate(const Policy& policy, const BalanceInput& input) {
   const Clock::time_point before = Clock::now();
   std::vector<lf_assignment> assignments = policy.ask(input);
   const double plan_ms = std::chrono::duration<double, std::milli>(Clock::now() - before).count();
-  for (const lf_assignment& place : assignments)
-    if (place.replica < 0 || place.replica >= input.replicas || place.micro_batch < 0 ||
-        place.micro_batch >= input.micro_batches)
-      fail(Exit::kConfig, "balancer {}: an atom is at replica {}, micro-batch {}; expected a place among {} x {}",
-           policy.id(), place.replica, place.micro_batch, input.replicas, input.micro_batches);
+  validate_places(policy.id(), input, assignments);
   Outcome outcome = assess(input, std::move(assignments));
   outcome.plan_ms = plan_ms;
   return outcome;

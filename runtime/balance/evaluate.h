@@ -19,7 +19,7 @@ struct Outcome {
   double plan_ms = 0;                    // of the policy's own call
 };
 
-// Throws what the policy throws, and kConfig where it left an atom out.
+// Throws what the policy throws, and kConfig where it left an atom out, or placed it twice or nowhere.
 Outcome evaluate(const Policy& policy, const BalanceInput& input);
 
 // The same for places that are known already.

@@ -5,7 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <map>
+#include <iterator>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -16,35 +17,57 @@ namespace lf {
 
 namespace {
 
+constexpr double kMost = 1e30;  // of anything: what is counted, added and multiplied here then stays finite
+constexpr const char* kAdvice = "give a profile.json as training writes it";
+
+struct Field {
+  const char* name;
+  double Profile::*value;
+  bool positive = false;  // 0 is none of it
+  double most = kMost;
+};
+
 // One list for reading and writing.
-std::vector<std::pair<const char*, double Profile::*>> fields() {
-  return {{"flops_per_second", &Profile::flops_per_second}, {"fixed_seconds", &Profile::fixed_seconds},
-          {"gradient_bytes", &Profile::gradient_bytes},     {"bus_bandwidth", &Profile::bus_bandwidth},
-          {"latency_seconds", &Profile::latency_seconds},   {"noise", &Profile::noise},
-          {"other_seconds", &Profile::other_seconds},       {"overlap", &Profile::overlap}};
+constexpr Field kFields[] = {{"flops_per_second", &Profile::flops_per_second, true},
+                             {"fixed_seconds", &Profile::fixed_seconds},
+                             {"gradient_bytes", &Profile::gradient_bytes},
+                             {"bus_bandwidth", &Profile::bus_bandwidth, true},
+                             {"latency_seconds", &Profile::latency_seconds},
+                             {"noise", &Profile::noise, false, 100},
+                             {"other_seconds", &Profile::other_seconds},
+                             {"overlap", &Profile::overlap, false, 1}};
+
+double checked(const nlohmann::json& value, const std::string& place, bool positive = false, double most = kMost) {
+  const double number = value.is_number() ? value.get<double>() : -1;
+  if (!(number >= 0) || (positive && number == 0) || number > most)
+    fail(Exit::kBadData, "{}: expected a number {} 0{}, got {}; {}", place, positive ? "above" : "from",
+         most < kMost ? fmt::format(" to {}", most) : "", value.dump(), kAdvice);
+  return number;
 }
 
 // A number of an object, or what is wrong with it.
-double number_of(const nlohmann::json& object, const char* key, const std::string& place) {
+double number_of(const nlohmann::json& object, const char* key, const std::string& place, double most = kMost) {
   const auto found = object.find(key);
-  if (found == object.end() || !found->is_number() || !(found->get<double>() >= 0))
-    fail(Exit::kBadData, "{}.{}: expected a number from 0, got {}", place, key,
-         found == object.end() ? "nothing" : found->dump());
-  return found->get<double>();
+  if (found == object.end())
+    fail(Exit::kBadData, "{}.{}: expected a number from 0, got nothing; {}", place, key, kAdvice);
+  return checked(*found, fmt::format("{}.{}", place, key), false, most);
 }
+
+constexpr double kMostCount = 2147483647;
 
 // Terms that did no work have no cost to tell.
 FittedCosts fitted_of(const nlohmann::json& fit, const std::string& place) {
   FittedCosts fitted;
-  fitted.ranks = static_cast<int>(number_of(fit, "ranks", place));
-  fitted.steps = static_cast<int64_t>(number_of(fit, "steps", place));
+  fitted.ranks = static_cast<int>(number_of(fit, "ranks", place, kMostCount));
+  fitted.steps = static_cast<int64_t>(number_of(fit, "steps", place, kMostCount));
   const auto terms = fit.find("terms");
   if (terms == fit.end() || !terms->is_array())
-    fail(Exit::kBadData, "{}.terms: expected a list of terms with name, seconds_of_a_step and units_of_a_step", place);
+    fail(Exit::kBadData, "{}.terms: expected a list of terms with name, seconds_of_a_step and units_of_a_step; {}",
+         place, kAdvice);
   for (const nlohmann::json& term : *terms) {
     const std::string at = place + ".terms";
     if (!term.is_object() || !term.contains("name") || !term["name"].is_string())
-      fail(Exit::kBadData, "{}: expected objects with a name, got {}", at, term.dump());
+      fail(Exit::kBadData, "{}: expected objects with a name, got {}; {}", at, term.dump(), kAdvice);
     const std::string name = term["name"];
     const double seconds = number_of(term, "seconds_of_a_step", at), units = number_of(term, "units_of_a_step", at);
     if (units <= 0) continue;
@@ -55,7 +78,8 @@ FittedCosts fitted_of(const nlohmann::json& fit, const std::string& place) {
 }
 
 MeasuredStep measured_of(const nlohmann::json& json, const std::string& place) {
-  return {static_cast<int>(number_of(json, "ranks", place)), static_cast<int>(number_of(json, "micro_batches", place)),
+  return {static_cast<int>(number_of(json, "ranks", place, kMostCount)),
+          static_cast<int>(number_of(json, "micro_batches", place, kMostCount)),
           number_of(json, "step_seconds", place)};
 }
 
@@ -63,7 +87,7 @@ MeasuredStep measured_of(const nlohmann::json& json, const std::string& place) {
 
 std::string profile_text(const Profile& profile, const std::string& fit) {
   nlohmann::ordered_json json;
-  for (const auto& [name, field] : fields()) json[name] = profile.*field;
+  for (const Field& field : kFields) json[field.name] = profile.*field.value;
   if (profile.measured)
     json["measured"] = {{"ranks", profile.measured->ranks},
                         {"micro_batches", profile.measured->micro_batches},
@@ -74,29 +98,27 @@ std::string profile_text(const Profile& profile, const std::string& fit) {
 
 Profile read_profile(const std::filesystem::path& path, Profile profile) {
   std::ifstream in(path);
-  if (!in) fail(Exit::kInputMissing, "--profile: {} cannot be read", path.string());
+  if (!in || std::filesystem::is_directory(path))
+    fail(Exit::kInputMissing, "--profile: {} cannot be read; {}", path.string(), kAdvice);
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
-  if (!json.is_object()) fail(Exit::kBadData, "{}: expected a JSON object", path.string());
-  std::map<std::string, double*> known;
-  for (const auto& [name, field] : fields()) known[name] = &(profile.*field);
+  if (!json.is_object())
+    fail(Exit::kBadData, "--profile: {}: expected a JSON object, got {}; {}", path.string(),
+         json.is_discarded() ? "what is no JSON" : json.type_name(), kAdvice);
   for (const auto& [key, value] : json.items()) {
-    const std::string place = fmt::format("{}: {}", path.string(), key);
+    const std::string place = fmt::format("--profile: {}: {}", path.string(), key);
     if (key == "fit" || key == "measured") {
-      if (!value.is_object()) fail(Exit::kBadData, "{}: expected an object, got {}", place, value.dump());
+      if (!value.is_object()) fail(Exit::kBadData, "{}: expected an object, got {}; {}", place, value.dump(), kAdvice);
       if (key == "fit") profile.fitted = fitted_of(value, place);
       if (key == "measured") profile.measured = measured_of(value, place);
       continue;
     }
-    const auto field = known.find(key);
-    if (field == known.end()) {
+    const auto field = std::ranges::find(kFields, key, [](const Field& one) { return std::string_view(one.name); });
+    if (field == std::end(kFields)) {
       std::string names = "fit, measured";
-      for (const auto& [name, target] : known) names += ", " + name;
-      fail(Exit::kBadData, "{}: expected one of {}", place, names);
+      for (const Field& one : kFields) names += std::string(", ") + one.name;
+      fail(Exit::kBadData, "{}: expected one of {}; remove it", place, names);
     }
-    const bool positive = key == "flops_per_second" || key == "bus_bandwidth";
-    if (!value.is_number() || !(value.get<double>() >= 0) || (positive && value.get<double>() == 0))
-      fail(Exit::kBadData, "{}: expected a number {} 0, got {}", place, positive ? "above" : "from", value.dump());
-    *field->second = value.get<double>();
+    profile.*field->value = checked(value, place, field->positive, field->most);
   }
   return profile;
 }

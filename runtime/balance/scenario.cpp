@@ -136,11 +136,13 @@ BalanceInput scenario_input(std::span<const WorkSample> samples, const WorkCost&
     longest = std::max(longest, rows);
   }
   language.bytes.assign(samples.size(), 0);
+  constexpr double kMostRows = 9e15;  // whole in a double; no step has more
   if (scenario.cap > 0)
-    language.row_limit = std::max<int64_t>(
-        {longest, scenario.pack, 1,
-         std::llround(std::floor(scenario.cap * static_cast<double>(total) /
-                                 (static_cast<double>(scenario.replicas) * scenario.micro_batches)))});
+    language.row_limit =
+        std::max<int64_t>({longest, scenario.pack, 1,
+                           std::llround(std::floor(std::min(
+                               kMostRows, scenario.cap * static_cast<double>(total) /
+                                              (static_cast<double>(scenario.replicas) * scenario.micro_batches))))});
   language.arrival_replica.resize(samples.size());
   language.arrival_micro_batch.resize(samples.size());
   scenario.pack > 0 ? arrive_in_packs(scenario, language) : arrive_by_count(scenario, language);

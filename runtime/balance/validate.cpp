@@ -70,10 +70,23 @@ class PlanCheck {
  public:
   PlanCheck(const std::string& policy_id, const BalanceInput& input) : policy_id_(policy_id), input_(input) {}
 
-  void check_part(const BalancePart& part, std::span<const lf_assignment> places) {
+  void check_places(const BalancePart& part, std::span<const lf_assignment> places) {
     sum_up(part, places);
     check_orders(part, places);
+  }
+
+  void check_part(const BalancePart& part, std::span<const lf_assignment> places) {
+    check_places(part, places);
     check_limits(part);
+  }
+
+  void check_all_tied(std::span<const lf_assignment> assignments) const {
+    const std::span<const lf_assignment> of_samples = assignments.last(input_.n_samples);
+    for (const BalancePart& part : input_.parts) {
+      const bool is_last = &part == &input_.parts.back();  // whose atoms are the samples
+      if (part.tied && !is_last) check_tied(part, assignments.first(part.sample.size()), of_samples);
+      assignments = assignments.subspan(part.sample.size());
+    }
   }
 
   void check_tied(const BalancePart& part, std::span<const lf_assignment> places,
@@ -151,7 +164,7 @@ class PlanCheck {
   [[noreturn]] void refuse(const std::string& what) const {
     fail(Exit::kConfig,
          "balancer {}: the plan of step {} is refused: {}; choose another balance.policy, or have it mended",
-         policy_id_, input_.step, what);
+         policy_id_, input_.step + 1, what);
   }
 
   const std::string& policy_id_;
@@ -188,20 +201,25 @@ void validate_input(const BalanceInput& input) {
 SlotOrder validate_plan(const std::string& policy_id, const BalanceInput& input,
                         std::span<const lf_assignment> assignments) {
   PlanCheck check(policy_id, input);
-  const std::span<const lf_assignment> of_samples = assignments.last(input.n_samples);
   std::span<const lf_assignment> rest = assignments;
   for (const BalancePart& part : input.parts) {
     check.check_part(part, rest.first(part.sample.size()));
     rest = rest.subspan(part.sample.size());
   }
   check.check_none_empty();  // of the last part, which was summed up last
-  rest = assignments;
+  check.check_all_tied(assignments);
+  return check.take_order();
+}
+
+void validate_places(const std::string& policy_id, const BalanceInput& input,
+                     std::span<const lf_assignment> assignments) {
+  PlanCheck check(policy_id, input);
+  std::span<const lf_assignment> rest = assignments;
   for (const BalancePart& part : input.parts) {
-    const bool is_last = &part == &input.parts.back();  // whose atoms are the samples
-    if (part.tied && !is_last) check.check_tied(part, rest.first(part.sample.size()), of_samples);
+    check.check_places(part, rest.first(part.sample.size()));
     rest = rest.subspan(part.sample.size());
   }
-  return check.take_order();
+  check.check_all_tied(assignments);
 }
 
 }  // namespace lf

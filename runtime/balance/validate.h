@@ -26,4 +26,9 @@ struct SlotOrder {
 SlotOrder validate_plan(const std::string& policy_id, const BalanceInput& input,
                         std::span<const lf_assignment> assignments);
 
+// The part of it that nothing can be counted without: each atom once, at a place that exists, tied ones with their
+// sample. Limits may be broken and micro-batches empty.
+void validate_places(const std::string& policy_id, const BalanceInput& input,
+                     std::span<const lf_assignment> assignments);
+
 }  // namespace lf

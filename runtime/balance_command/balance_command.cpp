@@ -29,6 +29,7 @@ int run_balance(std::span<const std::string> arguments, const PolicyMaker& make_
     out << balance_help();
     return static_cast<int>(Exit::kDone);
   }
+  require_place_for_plot(options.plot);
   Source source = source_of(options, read_job);
   if (!options.scaling.empty()) {
     report_scaling(simulate(options, source, make_policy), options, source, out);

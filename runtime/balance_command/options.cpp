@@ -1,12 +1,18 @@
 #include "balance_command/options.h"
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <sstream>
+#include <type_traits>
+#include <utility>
 
 #include <boost/program_options.hpp>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "balance_command/cost_option.h"
 #include "core/error.h"
 
 namespace lf {
@@ -17,46 +23,68 @@ namespace po = boost::program_options;
 constexpr const char* kDefaultCost = "8B";
 constexpr double kTraining = 3;         // forward, and backward which is twice that
 constexpr int64_t kPerMicroBatch = 20;  // samples drawn; of D1, packs of about 16K tokens
+constexpr int64_t kMostMicroBatches = int64_t{1} << 20, kMostTokens = int64_t{1} << 40;
 
 po::options_description description() {
   po::options_description all("Options", 118, 50);
+  const std::string synthetic =
+      fmt::format("samples drawn from a distribution: {} (docs/benchmarks/balancing.md says what they are)",
+                  fmt::join(synthetic_names(), ", "));
   // clang-format off
   all.add_options()
       ("help", "this text")
       ("samples", po::value<std::string>()->value_name("FILE"), "CSV with a header of id,text_tokens,vision_patches,frames (absent columns are 0), JSONL of the same keys, a data set as training reads it, or a job file (.toml): its data, counted, limited and packed as its training would")
       ("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE"), "a setting of the job file; may be repeated")
-      ("synthetic", po::value<std::string>()->value_name("NAME"), "samples drawn from a distribution: D1 ... D6, joint, video10 (docs/benchmarks/balancing.md says what they are)")
-      ("per-rank", po::value<int64_t>()->value_name("N"), "samples of a rank in a step; by default 20 a micro-batch of drawn samples, and all samples of a file in one step")
-      ("pack", po::value<int64_t>()->value_name("N"), "samples arrive in packs of so many tokens, and as many as fill a step make one; a job's data.max_tokens")
+      ("synthetic", po::value<std::string>()->value_name("NAME"), synthetic.c_str())
+      ("per-rank", po::value<std::string>()->value_name("N"), "samples of a rank in a step; by default 20 a micro-batch of drawn samples, and all samples of a file in one step")
+      ("pack", po::value<std::string>()->value_name("N"), "samples arrive in packs of so many tokens, and as many as fill a step make one; a job's data.max_tokens")
       ("too-long", po::value<std::string>()->value_name("WORD"), "(skip) samples longer than a pack: skip or cut, as data.too_long of training")
-      ("image-max-pixels", po::value<int64_t>()->value_name("N"), "of pictures in a data set, as data.image_max_pixels of training; 0: their own size")
-      ("seed", po::value<int64_t>()->value_name("N"), "(1) of the draw, and of the order of a file's samples")
-      ("ranks", po::value<int32_t>()->value_name("R"), "(8; of a job its launch.processes) replicas")
-      ("micro-batches", po::value<int32_t>()->value_name("M"), "(1; of a job its data.micro_batches) of a rank in a step")
-      ("cap", po::value<double>()->value_name("X"), "(1.05) room of a micro-batch, times the mean of tokens; never below the longest sample; 0: no limit")
+      ("image-max-pixels", po::value<std::string>()->value_name("N"), "of pictures in a data set, as data.image_max_pixels of training; 0: their own size")
+      ("seed", po::value<std::string>()->value_name("N"), "(1) of the draw, and of the order of a file's samples")
+      ("ranks", po::value<std::string>()->value_name("R"), "(8; of a job its launch.processes) replicas")
+      ("micro-batches", po::value<std::string>()->value_name("M"), "(1; of a job its data.micro_batches) of a rank in a step")
+      ("cap", po::value<std::string>()->value_name("X"), "(1.05) room of a micro-batch, times the mean of tokens; never below the longest sample; 0: no limit")
       ("objective", po::value<std::string>()->value_name("WORD"), "(sum) where ranks wait: makespan, sum: once a step; lockstep: at every micro-batch; two-stage: between encoder and decoder")
       ("policy", po::value<std::string>()->value_name("A,B"), "(none,longest_first,karmarkar_karp,minimax)")
       ("option", po::value<std::vector<std::string>>()->value_name("P.KEY=VALUE"), "a setting of a policy, such as minimax.moves=few; may be repeated")
-      ("trigger", po::value<double>()->value_name("X"), "(0) leave a step as it arrives unless its slowest rank is more than X above the mean, such as 0.2")
-      ("cost", po::value<std::string>()->value_name("NAME"), "(8B) a model by size: 1B, 8B, 70B, 6B+20B, 0.6B+8B; or A,B,C: A*L^2 + B*L + C for a sample of L tokens")
+      ("trigger", po::value<std::string>()->value_name("X"), "(0) leave a step as it arrives unless its slowest rank is more than X above the mean, such as 0.2")
+      ("cost", po::value<std::string>()->value_name("NAME"), "(8B) a model by size: 1B, 8B, 70B, 6B+20B, 0.6B+8B; or A,B,C: A*L^2 + B*L + C seconds for a sample of L tokens")
       ("model", po::value<std::string>()->value_name("PATH"), "config.json of a Hugging Face model, or its folder, instead of --cost")
       ("frames-apart", "the encoder's work on a frame or tile may be done on any rank")
-      ("flops", po::value<double>()->value_name("F"), "(400e12) floating-point operations a second that a rank reaches; leaves the fitted costs of --profile out")
-      ("scaling", po::value<std::string>()->value_name("A..B"), "instead: step time, throughput and efficiency against the number of ranks, doubling from A to B")
-      ("profile", po::value<std::string>()->value_name("FILE"), "profile.json that training wrote: samples cost what it fitted, and --scaling goes by what it measured")
+      ("flops", po::value<std::string>()->value_name("F"), "(400e12) floating-point operations a second that a rank reaches; leaves the fitted costs of --profile out")
+      ("scaling", po::value<std::string>()->value_name("A..B"), "instead: step time, throughput and efficiency against the number of ranks, doubling from A to B; samples of a file are drawn from it with replacement")
+      ("profile", po::value<std::string>()->value_name("FILE"), "profile.json that training wrote: samples of the same model (a job file, --model or --cost) cost what it fitted, and --scaling goes by what it measured")
       ("plot", po::value<std::string>()->value_name("FILE.svg"), "ranks before and after, or the curves of --scaling")
       ("json", "numbers for programs");
   // clang-format on
   return all;
 }
 
-template <typename T>
-void take(const po::variables_map& given, const char* name, T& target) {
-  if (given.count(name) > 0) target = given[name].as<T>();
+void require(bool good, const char* flag, const std::string& expected, const std::string& got) {
+  if (!good)
+    fail(Exit::kUsage, "lfrun balance: --{}: expected {}, got {}; see lfrun balance --help", flag, expected,
+         got.empty() ? "nothing" : got);
 }
 
-void require(bool good, const char* flag, const std::string& expected, const std::string& got) {
-  if (!good) fail(Exit::kUsage, "lfrun balance: --{}: expected {}, got {}", flag, expected, got);
+// Flags are words until here: what is no number is then told like everything else that is wrong.
+template <typename T>
+void take(const po::variables_map& given, const char* name, T& target) {
+  if (given.count(name) == 0) return;
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    target = given[name].as<T>();
+  } else {
+    const auto& text = given[name].as<std::string>();
+    require(!text.empty(), name, "a value", text);
+    if constexpr (std::is_arithmetic_v<T>) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
+      require(error != std::errc::result_out_of_range, name, fmt::format("at most {}", std::numeric_limits<T>::max()),
+              text);
+      require(error == std::errc{} && end == text.data() + text.size(), name,
+              std::is_integral_v<T> ? "a whole number" : "a number", text);
+    } else {
+      target = text;
+    }
+  }
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -81,7 +109,7 @@ std::map<std::string, std::string> settings(const std::vector<std::string>& text
   std::map<std::string, nlohmann::json> tables;
   for (const std::string& text : texts) {
     const size_t dot = text.find('.'), equals = text.find('=');
-    require(dot != text.npos && equals != text.npos && dot < equals, "option", "POLICY.KEY=VALUE", text);
+    require(dot != text.npos && equals != text.npos && 0 < dot && dot + 1 < equals, "option", "POLICY.KEY=VALUE", text);
     const std::string value = text.substr(equals + 1);
     nlohmann::json parsed = nlohmann::json::parse(value, nullptr, false);
     if (parsed.is_discarded()) parsed = value;
@@ -91,81 +119,6 @@ std::map<std::string, std::string> settings(const std::vector<std::string>& text
   for (const auto& [policy, table] : tables) options[policy] = table.dump();
   return options;
 }
-
-WorkCost cost_of(const std::string& text) {
-  if (text.find(',') == text.npos) return named_cost(text);
-  WorkCost cost;
-  const std::vector<std::string> numbers = split(text);
-  double values[3] = {0, 0, 0};
-  bool good = numbers.size() == 3;
-  for (size_t i = 0; good && i < 3; ++i) {
-    std::istringstream in(numbers[i]);
-    good = static_cast<bool>(in >> values[i]) && in.eof() && values[i] >= 0;
-  }
-  require(good && values[0] + values[1] > 0, "cost", "a model's name or three numbers A,B,C from 0", text);
-  cost.quadratic = values[0];
-  cost.linear = values[1];
-  cost.per_sample = values[2];
-  return cost;
-}
-
-// Parameters of a layer from the sizes that Hugging Face configurations give: attention with grouped keys and values,
-// and a gated feed-forward (three matrices), or two matrices in a vision tower; of experts, those that a token sees.
-double layer_parameters(const nlohmann::json& config, double width, int matrices, const char* heads_key) {
-  const double heads = config.value(heads_key, 1.0), kv_heads = config.value("num_key_value_heads", heads);
-  const double experts = config.value("num_experts_per_tok", 0.0);
-  const double inner =
-      experts > 0 && config.contains("moe_intermediate_size")
-          ? config["moe_intermediate_size"].get<double>() * (experts + config.value("n_shared_experts", 0.0))
-          : config.value("intermediate_size", 4 * width);
-  return 2 * width * width + 2 * width * width * kv_heads / heads + matrices * width * inner;
-}
-
-WorkCost cost_of_config(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) fail(Exit::kInputMissing, "lfrun balance: --model: {} cannot be read", path.string());
-  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
-  if (!json.is_object()) fail(Exit::kBadData, "{}: expected a JSON object", path.string());
-  const nlohmann::json text = json.value("text_config", json.value("llm_config", json));
-  const auto size = [&](const nlohmann::json& config, const char* key) {
-    if (!config.contains(key) || !config[key].is_number())
-      fail(Exit::kBadData, "{}: expected a number {}; give --cost A,B,C instead", path.string(), key);
-    return config[key].get<double>();
-  };
-  WorkCost cost;
-  cost.decoder.width = size(text, "hidden_size");
-  cost.decoder.layers = size(text, "num_hidden_layers");
-  cost.decoder.layer_parameters = layer_parameters(text, cost.decoder.width, 3, "num_attention_heads");
-  cost.head = 2 * cost.decoder.width * text.value("vocab_size", json.value("vocab_size", 0.0));
-  if (json.contains("vision_config")) {
-    const nlohmann::json& vision = json["vision_config"];
-    const bool embed = vision.contains("embed_dim");  // Qwen2-VL's names
-    cost.encoder.width = size(vision, embed ? "embed_dim" : "hidden_size");
-    cost.encoder.layers = size(vision, vision.contains("depth") ? "depth" : "num_hidden_layers");
-    // Qwen2.5-VL's tower: gated, and in most of its layers patches attend within windows.
-    const bool windows = vision.contains("fullatt_block_indexes") && vision.value("window_size", 0) > 0;
-    if (windows) {
-      const int64_t side = vision["window_size"].get<int64_t>() / std::max<int64_t>(1, vision.value("patch_size", 14));
-      cost.encoder.window = side * side;
-      cost.encoder.whole_layers = static_cast<double>(vision["fullatt_block_indexes"].size());
-    }
-    cost.encoder.layer_parameters =
-        layer_parameters(vision, cost.encoder.width, windows ? 3 : 2,
-                         vision.contains("num_heads") ? "num_heads" : "num_attention_heads");
-  }
-  return cost;
-}
-
-WorkCost cost_of_model(std::filesystem::path path) {
-  if (std::filesystem::is_directory(path)) path /= "config.json";
-  try {
-    return cost_of_config(path);
-  } catch (const nlohmann::json::exception& wrong) {
-    fail(Exit::kBadData, "{}: {}; give --cost A,B,C instead", path.string(), wrong.what());
-  }
-}
-
-bool units_of_user(const WorkCost& cost) { return cost.quadratic + cost.linear > 0; }
 
 }  // namespace
 
@@ -234,10 +187,12 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
   require(samples.empty() || synthetic.empty(), "samples", "a file or --synthetic", "both");
   require(!samples.empty() || !synthetic.empty(), "samples",
           "a file of samples, or --synthetic NAME (see lfrun balance --help)", "neither");
-  require(cost == kDefaultCost || model.empty(), "model", "--model or --cost", "both");
+  require(!given.count("cost") || model.empty(), "model", "--model or --cost", "both");
   const bool job = std::filesystem::path(samples).extension() == ".toml";
-  require(!job || (cost == kDefaultCost && model.empty()), model.empty() ? "cost" : "model",
+  require(!job || (!given.count("cost") && model.empty()), model.empty() ? "cost" : "model",
           "none with a job file, whose model states its costs", model.empty() ? cost : model);
+  require(!job || !given.count("pack"), "pack", "none with a job file; give --set data.max_tokens=N",
+          std::to_string(options.scenario.pack));
   require(job || options.sets.empty(), "set", "a job file to set it in", options.sets.empty() ? "" : options.sets[0]);
   require(too_long == "skip" || too_long == "cut", "too-long", "skip or cut", too_long);
   require(!job || !given.count("too-long"), "too-long", "none with a job file; give --set data.too_long=" + too_long,
@@ -252,18 +207,20 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
           std::to_string(options.scenario.replicas));
   require(options.scenario.micro_batches >= 1 && options.scenario.micro_batches <= 4096, "micro-batches", "1 to 4096",
           std::to_string(options.scenario.micro_batches));
-  require(int64_t{options.scenario.replicas} * options.scenario.micro_batches <= 1 << 20, "ranks",
-          "at most 1048576 micro-batches in a step", std::to_string(options.scenario.replicas));
-  require(options.scenario.cap == 0 || options.scenario.cap >= 1, "cap", "0 or a number from 1",
-          fmt::format("{}", options.scenario.cap));
-  require(options.per_rank >= 0, "per-rank", "a number from 0", std::to_string(options.per_rank));
-  require(options.scenario.pack >= 0, "pack", "a number from 0", std::to_string(options.scenario.pack));
+  require(options.scenario.cap == 0 || (options.scenario.cap >= 1 && std::isfinite(options.scenario.cap)), "cap",
+          "0 or a number from 1", fmt::format("{}", options.scenario.cap));
+  require(options.per_rank >= 0 && options.per_rank <= kMostDrawn, "per-rank", fmt::format("0 to {}", kMostDrawn),
+          std::to_string(options.per_rank));
+  require(options.scenario.pack >= 0 && options.scenario.pack <= kMostTokens, "pack",
+          fmt::format("0 to {} tokens", kMostTokens), std::to_string(options.scenario.pack));
   require(options.per_rank == 0 || options.scenario.pack == 0, "per-rank", "either --per-rank or --pack", "both");
   require(options.trigger >= 0, "trigger", "a number from 0", fmt::format("{}", options.trigger));
   if (options.per_rank == 0 && options.scenario.pack == 0 && !job && (!synthetic.empty() || !scaling.empty()))
     options.per_rank = kPerMicroBatch * options.scenario.micro_batches;
   options.policies = split(policies);
   require(!options.policies.empty(), "policy", "names of policies", policies);
+  require(std::set<std::string>(options.policies.begin(), options.policies.end()).size() == options.policies.size(),
+          "policy", "each policy once", policies);
   (job ? options.job : options.samples) = samples;
   options.synthetic = synthetic;
   options.policy_options = settings(sets);
@@ -271,16 +228,31 @@ BalanceOptions read_balance_options(std::span<const std::string> arguments) {
     require(std::ranges::find(options.policies, policy) != options.policies.end(), "option", "a policy of --policy",
             policy);
   options.scenario.objective = objective(wanted);
-  options.cost = model.empty() ? cost_of(cost) : cost_of_model(model);
+  options.cost = model.empty() ? cost_of_option(cost) : cost_of_model(model);
   options.cost_name = model.empty() ? cost : model;
   constexpr double kBf16Bytes = 2;
-  if (!units_of_user(options.cost)) options.profile.gradient_bytes = kBf16Bytes * options.cost.parameters();
+  if (!is_in_seconds(options.cost)) options.profile.gradient_bytes = kBf16Bytes * options.cost.parameters();
   if (!profile.empty()) options.profile = read_profile(profile, options.profile);
+  require(!options.profile.fitted || job || given.count("cost") || !model.empty() || given.count("flops"), "profile",
+          "--model (or --cost) beside it, the model whose costs it tells", profile + " alone");
+  require(!given.count("flops") || !is_in_seconds(options.cost), "flops",
+          "none where --cost gives seconds, as A,B,C are",
+          given.count("flops") ? given["flops"].as<std::string>() : "");
   take(given, "flops", options.profile.flops_per_second);
-  require(options.profile.flops_per_second > 0, "flops", "a number above 0",
-          fmt::format("{}", options.profile.flops_per_second));
-  options.scenario.flops_per_second = units_of_user(options.cost) ? 1 : options.profile.flops_per_second / kTraining;
+  require(options.profile.flops_per_second > 0 && std::isfinite(options.profile.flops_per_second), "flops",
+          "a number above 0", fmt::format("{}", options.profile.flops_per_second));
+  options.scenario.flops_per_second = is_in_seconds(options.cost) ? 1 : options.profile.flops_per_second / kTraining;
   if (!scaling.empty()) options.scaling = doubling_range(scaling);
+  require(scaling.empty() || !given.count("ranks"), "ranks", "none with --scaling, which says how many",
+          std::to_string(options.scenario.replicas));
+  const int64_t most_ranks = scaling.empty() ? options.scenario.replicas : options.scaling.back();
+  const char* const ranks_flag = scaling.empty() ? "ranks" : "scaling";
+  require(most_ranks * options.scenario.micro_batches <= kMostMicroBatches, ranks_flag,
+          fmt::format("at most {} micro-batches in a step", kMostMicroBatches),
+          fmt::format("{} ranks x {}", most_ranks, options.scenario.micro_batches));
+  require(most_ranks * options.per_rank <= kMostDrawn, ranks_flag,
+          fmt::format("at most {} samples in a step", kMostDrawn),
+          fmt::format("{} ranks x {}", most_ranks, options.per_rank));
   options.plot = plot;
   return options;
 }

@@ -14,6 +14,8 @@
 
 namespace lf {
 
+constexpr int64_t kMostDrawn = int64_t{1} << 25;  // samples of a step: a few GB
+
 struct BalanceOptions {
   bool help = false;
   std::set<std::string> given;    // flags, without "--"

@@ -1,10 +1,13 @@
 #include "balance_command/report.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "balance/scaling.h"
 #include "balance_command/picture.h"
@@ -28,10 +31,14 @@ nlohmann::ordered_json to_json(const PolicyResult& row) {
       {"remedy", row.remedy}};
 }
 
+[[noreturn]] void refuse_place(const std::filesystem::path& path, const std::string& why) {
+  fail(Exit::kCannotCreate, "--plot: {} cannot be written: {}; choose another place", path.string(), why);
+}
+
 void write_file(const std::filesystem::path& path, const std::string& text) {
   std::ofstream out(path);
   out << text;
-  if (!out.flush()) fail(Exit::kCannotCreate, "--plot: {} cannot be written; choose another place", path.string());
+  if (!out.flush()) refuse_place(path, std::strerror(errno));
 }
 
 void write_table(const std::vector<PolicyResult>& rows, std::ostream& out) {
@@ -67,6 +74,14 @@ std::string model_text(const Profile& p) {
 
 }  // namespace
 
+void require_place_for_plot(const std::filesystem::path& path) {
+  if (path.empty()) return;
+  if (std::filesystem::is_directory(path)) refuse_place(path, "it is a folder");
+  const bool there = std::filesystem::exists(path);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (::access((there ? path : folder).c_str(), W_OK) != 0) refuse_place(path, std::strerror(errno));
+}
+
 void report_comparison(const std::vector<PolicyResult>& rows, const Steps& steps, const BalanceOptions& options,
                        const Source& source, std::ostream& out) {
   if (options.json) {
@@ -82,8 +97,9 @@ void report_comparison(const std::vector<PolicyResult>& rows, const Steps& steps
     out << json.dump(1) << "\n";
   } else {
     if (!source.note.empty()) out << source.note << "\n";
-    out << fmt::format("costs: {}\n{} step{} on {} ranks x {} micro-batches, seconds\n", source.costs, steps.size(),
-                       steps.size() == 1 ? "" : "s", options.scenario.replicas, options.scenario.micro_batches);
+    out << fmt::format("costs: {}\n{} step{} on {} ranks x {} micro-batches, seconds{}\n", source.costs, steps.size(),
+                       steps.size() == 1 ? "" : "s", options.scenario.replicas, options.scenario.micro_batches,
+                       steps.size() == 1 ? "" : " of all steps together");
     write_table(rows, out);
   }
   if (!options.plot.empty()) {

@@ -11,6 +11,9 @@
 
 namespace lf {
 
+// Throws kCannotCreate where the picture could not be written, before anything is worked out. Empty: none is wanted.
+void require_place_for_plot(const std::filesystem::path& path);
+
 // Both throw kCannotCreate where the picture cannot be written.
 void report_comparison(const std::vector<PolicyResult>& rows, const Steps& steps, const BalanceOptions& options,
                        const Source& source, std::ostream& out);

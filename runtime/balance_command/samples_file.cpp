@@ -1,10 +1,18 @@
 #include "balance_command/samples_file.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <fstream>
+#include <map>
+#include <ranges>
+#include <set>
+#include <string_view>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -17,11 +25,29 @@ namespace {
 
 constexpr const char* kColumns = "id, text_tokens, vision_patches, frames and supervised_tokens";
 
+constexpr int64_t kMostCount = int64_t{1} << 40;
+
+// A file may be anything: its bytes are shown as escapes where they are no text, and a few of them.
+std::string shown(std::string_view text) {
+  constexpr size_t kMost = 60;
+  std::string out;
+  for (const char c : text.substr(0, kMost)) {
+    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return "\"" + out + (text.size() > kMost ? "...\"" : "\"");
+}
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == line.npos; }
+
 int64_t to_count(const std::string& text, const std::string& place, const std::string& column) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > (int64_t{1} << 40))
-    fail(Exit::kBadData, "{}: {}: expected a whole number from 0, got \"{}\"; correct the file", place, column, text);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > kMostCount)
+    fail(Exit::kBadData, "{}: {}: expected a whole number from 0 to {}, got {}; correct the file", place, column,
+         kMostCount, shown(text));
   return value;
 }
 
@@ -70,20 +96,24 @@ void set_field(WorkSample& sample, const std::string& column, const std::string&
   else if (column == "supervised_tokens")
     sample.supervised_tokens = to_count(text, place, column);
   else
-    fail(Exit::kBadData, "{}: expected columns named {}, got \"{}\"; rename or remove it", place, kColumns, column);
+    fail(Exit::kBadData, "{}: expected columns named {}, got {}; rename or remove it", place, kColumns, shown(column));
 }
 
 std::vector<WorkSample> read_csv(std::ifstream& in, const std::string& name) {
   std::string line;
-  if (!std::getline(in, line) || line.empty())
+  if (!std::getline(in, line) || is_blank(line))
     fail(Exit::kBadData, "{}:1: expected a header of {}, got nothing; add it", name, kColumns);
   if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
   const std::vector<std::string> columns = fields_of(line, name + ":1");
   WorkSample unused;
-  for (const std::string& column : columns) set_field(unused, column, "0", name + ":1");
+  for (auto column = columns.begin(); column != columns.end(); ++column) {
+    set_field(unused, *column, "0", name + ":1");
+    if (std::find(columns.begin(), column, *column) != column)
+      fail(Exit::kBadData, "{}:1: expected each column once, got {} twice; remove one", name, *column);
+  }
   std::vector<WorkSample> samples;
   for (size_t number = 2; std::getline(in, line); ++number) {
-    if (line.empty() || line == "\r") continue;
+    if (is_blank(line)) continue;
     const std::string place = fmt::format("{}:{}", name, number);
     const std::vector<std::string> fields = fields_of(line, place);
     if (fields.size() != columns.size())
@@ -103,16 +133,29 @@ bool is_features(const nlohmann::json& object) {
   return object.is_object() && (object.contains("text_tokens") || object.contains("vision_patches"));
 }
 
+// As written, or discarded where it is no JSON; a key that is there twice would silently be the last one.
+nlohmann::json parse_features(const std::string& line, const std::string& place) {
+  std::set<std::string> keys;
+  return nlohmann::json::parse(
+      line,
+      [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+        if (event == nlohmann::json::parse_event_t::key && depth == 1 && !keys.insert(parsed).second)
+          fail(Exit::kBadData, "{}: expected each key once, got {} twice; remove one", place,
+               shown(parsed.get_ref<const std::string&>()));
+        return true;
+      },
+      false);
+}
+
 std::vector<WorkSample> read_features(std::ifstream& in, const std::string& name) {
   std::vector<WorkSample> samples;
   std::string line;
   for (size_t number = 1; std::getline(in, line); ++number) {
-    if (line.empty()) continue;
+    if (is_blank(line)) continue;
     const std::string place = fmt::format("{}:{}", name, number);
-    const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    const nlohmann::json object = parse_features(line, place);
     if (!is_features(object))
-      fail(Exit::kBadData, "{}: expected an object with {}, got {}; correct the file", place, kColumns,
-           line.substr(0, 60));
+      fail(Exit::kBadData, "{}: expected an object with {}, got {}; correct the file", place, kColumns, shown(line));
     WorkSample sample;
     for (const auto& [key, value] : object.items())
       set_field(sample, key, value.is_string() ? value.get<std::string>() : value.dump(), place);
@@ -162,23 +205,70 @@ void add_item(WorkSample& sample, const nlohmann::json& item, bool learned, cons
   }
 }
 
+// Pictures of a frame, by LeRobot directory.
+using CameraCounts = std::map<std::string, int64_t>;
+
+// Families of robot policies make pictures square; prompts hold a task and some numbers.
+constexpr int64_t kRobotPatches = 256, kPromptTokens = 64;
+
+int64_t cameras_of(const std::string& directory, CameraCounts& known) {
+  if (const auto found = known.find(directory); found != known.end()) return found->second;
+  std::ifstream in(std::filesystem::path(directory) / "meta" / "info.json");
+  const nlohmann::json info = nlohmann::json::parse(in, nullptr, false);
+  int64_t count = 0;
+  if (info.is_object() && info.contains("features") && info["features"].is_object())
+    for (const nlohmann::json& feature : info["features"])
+      count += feature.is_object() && feature.contains("dtype") &&
+               (feature["dtype"] == "video" || feature["dtype"] == "image");
+  return known[directory] = count;
+}
+
+// The sample of a data set as families get it (docs/samples.md).
+WorkSample measured(const nlohmann::json& json, const MediaReader& media, int64_t max_pixels, CameraCounts& cameras) {
+  WorkSample sample;
+  sample.supervised_tokens = 0;
+  if (json.contains("robot")) {
+    sample.frames = cameras_of(json["robot"].at("directory"), cameras);
+    sample.vision_patches = kRobotPatches * sample.frames;
+    sample.text_tokens = kPromptTokens;
+  } else if (json.contains("text")) {
+    add_item(sample, {{"type", "text"}, {"text", json["text"]}}, true, media, max_pixels);
+  } else {
+    for (const nlohmann::json& message : json.at("messages"))
+      for (const nlohmann::json& item : message.at("content"))
+        add_item(sample, item, message.value("train", false), media, max_pixels);
+  }
+  return sample;
+}
+
+// The reader of training names its own option.
+Dataset open_data_set(const DataSection& options) {
+  try {
+    return Dataset(options);
+  } catch (const Error& error) {
+    constexpr std::string_view kOption = "check data.path";
+    std::string said = error.what();
+    if (const size_t at = said.find(kOption); at != said.npos)
+      said.replace(at, kOption.size(),
+                   "give a data set that training reads, JSONL whose objects have text_tokens or vision_patches, or a "
+                   "CSV of such columns (whose name ends in .csv)");
+    throw Error(error.exit(), "--samples: " + said);
+  }
+}
+
 SampleFile read_data_set(const std::filesystem::path& path, int64_t max_pixels) {
   DataSection options;
   options.path = {path};
-  const Dataset data(options);
+  const Dataset data = open_data_set(options);
   const MediaReader media(path.parent_path(), options.max_decoded_pixels);
   SampleFile file;
+  CameraCounts cameras;
   size_t skipped = 0;
   std::string why;
   for (uint64_t i = 0; i < data.size(); ++i) {
     try {
-      const nlohmann::json json = nlohmann::json::parse(data.sample(i).json);
-      WorkSample sample;
+      WorkSample sample = measured(nlohmann::json::parse(data.sample(i).json), media, max_pixels, cameras);
       sample.id = data.place(i);
-      sample.supervised_tokens = 0;
-      for (const nlohmann::json& message : json.at("messages"))
-        for (const nlohmann::json& item : message.at("content"))
-          add_item(sample, item, message.value("train", false), media, max_pixels);
       check(sample, data.place(i));
       file.samples.push_back(std::move(sample));
     } catch (const Error& bad) {
@@ -193,31 +283,46 @@ SampleFile read_data_set(const std::filesystem::path& path, int64_t max_pixels) 
       "a job file "
       "instead would count them as its model does",
       path.string(), kBytesPerToken, kFramesPerSecond);
-  if (skipped > 0) file.note += fmt::format("; {} samples are left out, the first because of {}", skipped, why);
+  if (file.samples.empty() && skipped > 0)
+    fail(Exit::kBadData, "--samples: {}: expected samples, got {} that are of no use, the first because of {}",
+         path.string(), skipped, why);
+  if (!cameras.empty())
+    file.note +=
+        fmt::format("; frames of robot directories are all alike: {} pictures of 224 x 224 and {} tokens of text",
+                    fmt::join(cameras | std::views::values, ", "), kPromptTokens);
+  if (skipped > 0)
+    file.note += fmt::format("; {} of {} samples left out, the first because of {}", skipped, data.size(), why);
   return file;
 }
 
 }  // namespace
 
 SampleFile read_samples(const std::filesystem::path& path, int64_t image_max_pixels) {
-  if (!std::filesystem::exists(path))
+  const std::filesystem::file_status status = std::filesystem::status(path);
+  if (!std::filesystem::exists(status))
     fail(Exit::kInputMissing, "--samples: {} is not there; give a CSV, a JSONL or a data set", path.string());
-  if (std::filesystem::is_directory(path)) return read_data_set(path, image_max_pixels);
+  if (std::filesystem::is_directory(status)) return read_data_set(path, image_max_pixels);
+  if (!std::filesystem::is_regular_file(status))
+    fail(Exit::kBadData, "--samples: {}: expected a file or a folder, got what is neither; write it to a file first",
+         path.string());
   std::ifstream in(path);
-  if (!in) fail(Exit::kInputMissing, "--samples: {} cannot be read", path.string());
+  if (!in) fail(Exit::kInputMissing, "--samples: {} cannot be read: {}", path.string(), std::strerror(errno));
   SampleFile file;
-  if (path.extension() == ".csv") {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (extension == ".csv") {
     file.samples = read_csv(in, path.string());
   } else {
     std::string first;
-    while (first.empty() && std::getline(in, first)) {
+    while (is_blank(first) && std::getline(in, first)) {
     }
     if (!is_features(nlohmann::json::parse(first, nullptr, false))) return read_data_set(path, image_max_pixels);
     in.clear();
     in.seekg(0);
     file.samples = read_features(in, path.string());
   }
-  if (file.samples.empty()) fail(Exit::kBadData, "--samples: {} has no samples", path.string());
+  if (file.samples.empty())
+    fail(Exit::kBadData, "--samples: {}: expected at least one sample, got none; add some", path.string());
   return file;
 }
 

@@ -4,8 +4,11 @@
 #include <span>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "balance/random.h"
 #include "balance/scenario.h"
+#include "balance_command/cost_option.h"
 #include "balance_command/samples_file.h"
 #include "core/error.h"
 
@@ -27,15 +30,32 @@ size_t next_step(std::span<const WorkSample> rest, const BalanceOptions& options
 }
 
 bool is_fitted(const BalanceOptions& options) {
-  return options.profile.fitted && !options.given.contains("flops") &&
-         options.cost.quadratic + options.cost.linear == 0;
+  return options.profile.fitted && !options.given.contains("flops") && !is_in_seconds(options.cost);
+}
+
+void add_note(std::string& note, const std::string& more) { note += (note.empty() ? "" : "; ") + more; }
+
+// Without one, pictures would look as if they cost nothing but their tokens.
+void note_missing_encoder(const std::vector<WorkSample>& samples, const BalanceOptions& options, std::string& note) {
+  if (options.cost.encoder.layers > 0 || is_in_seconds(options.cost)) return;
+  if (std::ranges::none_of(samples, [](const WorkSample& sample) { return sample.vision_patches > 0; })) return;
+  add_note(note, fmt::format("{} has no encoder: a picture costs what its tokens cost in the decoder; --cost 0.6B+8B "
+                             "or --model counts both",
+                             options.cost_name));
+}
+
+void note_draws(const BalanceOptions& options, std::string& note) {
+  if (options.scaling.empty()) return;
+  add_note(note, options.per_rank > 0
+                     ? fmt::format("every step draws {} samples a rank from them, with replacement", options.per_rank)
+                     : "every step draws from them, with replacement, until its packs are full");
 }
 
 // As training would meet them: not longer than a pack, and at what they were fitted to take.
 void prepare(std::vector<WorkSample>& samples, const BalanceOptions& options, std::string& note) {
   if (options.scenario.pack > 0) {
     const std::string limited = limit_lengths(samples, options.cost, options.scenario.pack, options.cuts);
-    if (!limited.empty()) note += (note.empty() ? "" : "; ") + limited;
+    if (!limited.empty()) add_note(note, limited);
   }
   if (is_fitted(options)) calibrate(samples, options.cost, *options.profile.fitted);
 }
@@ -45,8 +65,20 @@ std::string described_costs(const BalanceOptions& options) {
     return fmt::format("{} as a run of {} ranks fitted them in {} steps: {} of its typical step", options.cost_name,
                        options.profile.fitted->ranks, options.profile.fitted->steps,
                        options.profile.fitted->description);
-  if (options.cost.quadratic + options.cost.linear > 0) return options.cost_name;
+  if (is_in_seconds(options.cost)) return options.cost_name;
   return fmt::format("operations of {} at {:.3g} a second", options.cost_name, options.profile.flops_per_second);
+}
+
+// The job's own policy is among those compared, with the job's settings below those of --option.
+void take_policy(BalanceOptions& options, const JobSamples& job) {
+  const bool listed = std::ranges::find(options.policies, job.policy) != options.policies.end();
+  if (!listed && (job.policy.empty() || options.given.contains("policy"))) return;
+  if (!listed) options.policies.push_back(job.policy);
+  nlohmann::json settings = nlohmann::json::parse(job.policy_options, nullptr, false);
+  if (!settings.is_object() || settings.empty()) return;
+  if (const auto flags = options.policy_options.find(job.policy); flags != options.policy_options.end())
+    settings.update(nlohmann::json::parse(flags->second));
+  options.policy_options[job.policy] = settings.dump();
 }
 
 // What the job says, where no flag says otherwise.
@@ -65,8 +97,10 @@ Source source_of_job(BalanceOptions& options, const JobReader& read_job) {
   }
   if (!given("profile")) options.profile.gradient_bytes = job.gradient_bytes;
   options.cost_name = job.model;
+  take_policy(options, job);
   if (given("flops")) options.profile.fitted.reset();
   calibrate(job, options.profile);
+  note_draws(options, job.note);
   return {std::move(job.samples), described_costs(options), std::move(job.note)};
 }
 
@@ -91,9 +125,8 @@ std::vector<WorkSample> draw_step(const BalanceOptions& options, const Draw& dra
   const auto slots = static_cast<size_t>(options.scenario.replicas) * options.scenario.micro_batches;
   if (options.per_rank > 0)
     return draw(static_cast<size_t>(options.per_rank) * options.scenario.replicas, options.seed);
-  constexpr size_t kMostDrawn = size_t{1} << 27;
   for (size_t count = 16 * slots;; count *= 2) {  // until a step's packs are full
-    if (count > kMostDrawn)
+    if (count > static_cast<size_t>(kMostDrawn))
       fail(Exit::kUsage, "lfrun balance: --pack: {} samples do not fill packs of {} tokens; lower it", kMostDrawn,
            options.scenario.pack);
     std::vector<WorkSample> samples = draw(count, options.seed);
@@ -109,7 +142,7 @@ auto drawn_from(const Source& source, const BalanceOptions& options) {
   return [&source, &options](size_t count, uint64_t seed) {
     if (source.file.empty()) {
       std::vector<WorkSample> drawn = synthetic_samples(options.synthetic, count, seed);
-      std::string unsaid;
+      std::string unsaid;  // source_of has said it
       prepare(drawn, options, unsaid);
       return drawn;
     }
@@ -131,10 +164,16 @@ void shuffle(std::vector<WorkSample>& samples, uint64_t seed) {
 Source source_of(BalanceOptions& options, const JobReader& read_job) {
   if (!options.job.empty()) return source_of_job(options, read_job);
   Source source{{}, described_costs(options), ""};
-  if (!options.synthetic.empty()) return source;
+  if (!options.synthetic.empty()) {
+    constexpr size_t kFew = 256;
+    note_missing_encoder(synthetic_samples(options.synthetic, kFew, options.seed), options, source.note);
+    return source;
+  }
   SampleFile file = read_samples(options.samples, options.image_max_pixels);
   source = {std::move(file.samples), std::move(source.costs), std::move(file.note)};
   prepare(source.file, options, source.note);
+  note_missing_encoder(source.file, options, source.note);
+  note_draws(options, source.note);
   return source;
 }
 

@@ -72,11 +72,14 @@ JobSamples read(const JobConfig& config) {
   job.packing = config.data.packing;
   job.gradient_bytes = trained_bytes(session.model->description(), config);
   job.model = session.model->plugin_id();
+  job.policy = config.balance.policy;
+  job.policy_options = option_json(config, "balance.options").value_or("{}");
   job.note = fmt::format("{} of {}, as {} counts them: {:.0f} tokens on average", counted(seen.usable.size(), "sample"),
                          dataset.size(), job.model, seen.mean_rows());
   if (seen.cut > 0) job.note += fmt::format("; {} cut to {} tokens", seen.cut, config.data.max_tokens);
   if (seen.too_long > 0)
     job.note += fmt::format("; {} of more than {} tokens left out", seen.too_long, config.data.max_tokens);
+  if (config.balance.unit == "pack") job.note += "; samples are planned, and not whole packs as balance.unit says";
   if (seen.bad > 0) job.note += fmt::format("; {} bad, the first: {}", seen.bad, seen.first_bad);
   return job;
 }

@@ -88,7 +88,8 @@ Deal Dealer::deal(const PackedStep& step, int64_t number) {
       taken_ = at->first;
       const Observation seen = balancer_->observe(at->first, at->second);
       if (seen.drifted)
-        out.balance.note = fmt::format("step {}: the machine's speed has changed; costs are learned anew", at->first);
+        out.balance.note =
+            fmt::format("step {}: the machine's speed has changed; costs are learned anew", at->first + 1);
     }
     while (!observed_.empty() && observed_.begin()->first <= number - 2 * lag_) observed_.erase(observed_.begin());
   }

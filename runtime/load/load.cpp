@@ -190,7 +190,7 @@ struct Loader::State {
   Outcome finish(StepUnderWay& step) {
     Outcome out{.work = {}, .skipped = skipped_by(step), .error = nullptr};
     for (auto& micro_batch : step.micro_batches) micro_batch.wait();
-    const std::vector<std::string> told_by_rank = gather_or_fail(*inputs.exchange, {"step", step.step}, [&] {
+    const std::vector<std::string> told_by_rank = gather_or_fail(*inputs.exchange, {"step", step.step + 1}, [&] {
       WireWriter mine;
       bool left_out = false;
       std::vector<Assembled> all;

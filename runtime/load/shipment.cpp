@@ -52,11 +52,11 @@ void check_stamp(const PlanStamp& theirs, const PlanStamp& ours, int from, int h
     fail(Exit::kBug,
          "loader: rank {} plans step {}, rank {} step {}: the ranks have diverged; nothing was trained on "
          "it. Please report it with the logs of both",
-         from, theirs.step, here, ours.step);
+         from, theirs.step + 1, here, ours.step + 1);
   fail(Exit::kBug,
        "loader: step {}: rank {} has planned {:016x}, rank {} {:016x}: the ranks have diverged; nothing was "
        "trained on it. Do all run the same job file, plugins and kind of machine?",
-       ours.step, from, theirs.hash, here, ours.hash);
+       ours.step + 1, from, theirs.hash, here, ours.hash);
 }
 
 }  // namespace lf

@@ -210,6 +210,9 @@ class Balancing(unittest.TestCase):
         result = lfrun(self.job, "--set", 'balance.options={speed=3}', "--set", f"job.output={self.folder / 'refused'}")
         self.assertEqual(result.returncode, 78, result.stderr)
         self.assertIn("balance.options: balancer minimax: unknown setting speed", result.stderr)
+        asked = lfrun("balance", self.job, "--set", 'balance.options={speed=3}')
+        self.assertEqual(asked.returncode, 78, asked.stderr)
+        self.assertIn("balancer minimax: balance.options: unknown setting speed", asked.stderr)
 
     def test_a_fixed_reduction_has_no_balancing_and_says_so_where_both_are_wanted(self):
         result = lfrun(self.job, "--set", "reduction.mode=fixed", "--set", "balance.policy=minimax")

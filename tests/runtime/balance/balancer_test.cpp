@@ -217,7 +217,7 @@ std::string disagreement(std::vector<uint64_t> hashes) {
 
 TEST(Agreement, a_rank_with_another_plan_is_named_with_both_hashes) {
   EXPECT_THAT(disagreement({5, 5, 255}),
-              HasSubstr("step 12: rank 2 made another plan (00000000000000ff) than rank 0 (0000000000000005)"));
+              HasSubstr("step 13: rank 2 made another plan (00000000000000ff) than rank 0 (0000000000000005)"));
   EXPECT_EQ(disagreement({5, 5, 5}), "");
 }
 

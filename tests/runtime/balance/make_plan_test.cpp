@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "balance/balance.h"
+#include "balance/validate.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
 
@@ -112,6 +113,31 @@ TEST(MakePlan, a_limit_broken_is_refused_with_both_numbers) {
   EXPECT_THAT(text, HasSubstr("limit of 20"));
 }
 
+// What is counted in a comparison of policies may break limits, so that a policy's breaches can be shown.
+TEST(MakePlan, a_simulation_lets_limits_break_and_refuses_what_cannot_be_counted) {
+  auto crowded = kGood;  // all on replica 0: 40 rows above a limit of 20, and replica 1 empty
+  int32_t order[2] = {0, 0};
+  for (size_t i = 0; i < crowded.size(); ++i) crowded[i] = {0, 0, order[i >= 3]++, 0};
+  EXPECT_NO_THROW(validate_places("scripted", small_input(), crowded));
+  EXPECT_THAT(refusal(crowded), HasSubstr("limit of 20"));
+
+  const auto uncountable = [](const std::vector<lf_assignment>& places) {
+    const Error error = error_of([&] { validate_places("scripted", small_input(), places); });
+    EXPECT_EQ(error.exit(), Exit::kConfig) << error.what();
+    return std::string(error.what());
+  };
+  auto twice = kGood;
+  twice[5].order = 0;
+  EXPECT_THAT(uncountable(twice),
+              HasSubstr("balancer scripted: the plan of step 1 is refused: atom 2 of part language"));
+  auto apart = kGood;
+  apart[2] = {1, 0, 2, 0};
+  EXPECT_THAT(uncountable(apart), HasSubstr("apart from its sample 3"));
+  auto nowhere = kGood;
+  nowhere[0] = {2, 0, 0, 0};
+  EXPECT_THAT(uncountable(nowhere), HasSubstr("expected a place among 2 x 1"));
+}
+
 TEST(MakePlan, bytes_are_limited_like_rows) {
   BalanceInput input = small_input();
   input.parts[1].byte_limit = 99;
@@ -175,7 +201,7 @@ TEST(MakePlan, what_a_policy_reports_as_an_error_reaches_the_user_with_its_name)
   };
   const Error error = error_of([&] { plan_with(failing, small_input()); });
   EXPECT_EQ(error.exit(), Exit::kConfig);
-  EXPECT_STREQ(error.what(), "balancer scripted: step 0: the moon is full");
+  EXPECT_STREQ(error.what(), "balancer scripted: step 1: the moon is full");
 }
 
 TEST(MakePlan, a_step_without_samples_has_an_empty_plan) {

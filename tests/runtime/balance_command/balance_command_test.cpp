@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "balance/cost_model.h"
@@ -18,7 +19,9 @@
 namespace lf {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 class BalanceCommand : public ::testing::Test {
@@ -55,6 +58,10 @@ class BalanceCommand : public ::testing::Test {
     samples.max_tokens = settings.empty() ? 50 : 100;
     samples.ranks = 2;
     samples.model = "small";
+    samples.policy = "minimax";
+    samples.policy_options = R"({"within":0.5})";
+    if (settings == std::vector<std::string>{"balance.options={moves=\"all\"}"})
+      samples.policy_options = R"({"moves":"all"})";
     return samples;
   }
   static nlohmann::json json(std::vector<std::string> arguments) {
@@ -144,6 +151,43 @@ TEST_F(BalanceCommand, a_data_set_is_measured) {
   EXPECT_THAT(result["note"].get<std::string>(), HasSubstr("estimated"));
 }
 
+TEST_F(BalanceCommand, a_data_set_of_every_format_is_measured) {
+  const std::string forty(40, 'x');
+  const std::vector<std::pair<std::string, std::string>> lines = {
+      {"sharegpt", R"({"conversations":[{"from":"gpt","value":")" + forty + "\"}]}\n"},
+      {"messages", R"({"messages":[{"role":"assistant","content":")" + forty + "\"}]}\n"},
+      {"text", R"({"text":")" + forty + "\"}\n"}};
+  for (const auto& [format, line] : lines) {
+    const nlohmann::json result = json(
+        {file(format + ".jsonl", line + line), "--ranks", "1", "--cap", "0", "--cost", "0,1,0", "--policy", "none"});
+    EXPECT_EQ(result["samples"], 2) << format;
+    EXPECT_DOUBLE_EQ(result["policies"]["none"]["makespan"], 20) << format;  // 40 bytes at 4 a token, twice
+  }
+  fs::create_directories(folder_ / "arm/meta");
+  file("arm/meta/info.json", R"({"codebase_version":"v3.0","total_frames":6,"features":{"observation.images.top":
+       {"dtype":"video"},"observation.images.wrist":{"dtype":"image"},"action":{"dtype":"float32"}}})");
+  const nlohmann::json robot =
+      json({(folder_ / "arm").string(), "--ranks", "2", "--cap", "0", "--cost", "0,1,0", "--policy", "none"});
+  EXPECT_EQ(robot["samples"], 6);
+  EXPECT_DOUBLE_EQ(robot["policies"]["none"]["makespan"], 3 * (64 + 2 * 256 / 4));
+  EXPECT_THAT(robot["note"].get<std::string>(), HasSubstr("frames of robot directories are all alike"));
+}
+
+TEST_F(BalanceCommand, a_data_set_of_nothing_usable_is_refused_with_the_first_reason) {
+  const std::string data = file("blind.jsonl", R"({"messages":[{"role":"user","content":[{"type":"image","path":)"
+                                               R"("no.png"}]},{"role":"assistant","content":"a"}]})"
+                                               "\n");
+  const Error wrong = error({data, "--ranks", "1"});
+  EXPECT_EQ(wrong.exit(), Exit::kBadData);
+  EXPECT_THAT(wrong.what(), AllOf(HasSubstr("got 1 that are of no use"), HasSubstr("no.png")));
+}
+
+TEST_F(BalanceCommand, what_can_only_be_read_once_is_refused_and_not_waited_for) {
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(error({pipe}).what(), HasSubstr("expected a file or a folder, got what is neither"));
+}
+
 TEST_F(BalanceCommand, samples_that_are_fewer_than_micro_batches_are_planned) {
   const std::string samples = file("few.csv", "text_tokens\n5\n7\n");
   const nlohmann::json of = json({"--samples", samples, "--ranks", "4", "--micro-batches", "2", "--policy", "minimax"});
@@ -186,12 +230,54 @@ TEST_F(BalanceCommand, what_is_wrong_in_a_file_is_named_by_line) {
       HasSubstr("w.csv:1: expected columns named id, text_tokens, vision_patches, frames and supervised_tokens, "
                 "got \"tokens\""));
   EXPECT_THAT(refusal("text_tokens\n5\nx\n"),
-              HasSubstr("w.csv:3: text_tokens: expected a whole number from 0, got \"x\""));
+              HasSubstr("w.csv:3: text_tokens: expected a whole number from 0 to 1099511627776, got \"x\""));
   EXPECT_THAT(refusal("text_tokens\n-1\n"), HasSubstr("w.csv:2"));
   EXPECT_THAT(refusal("text_tokens,id\n5\n"), HasSubstr("w.csv:2: expected 2 fields as in the header, got 1"));
+  EXPECT_THAT(refusal("text_tokens,id,text_tokens\n5,a,7\n"),
+              HasSubstr("w.csv:1: expected each column once, got text_tokens twice; remove one"));
+  EXPECT_THAT(refusal("text_tokens\n1099511627777\n"), HasSubstr("from 0 to 1099511627776, got \"1099511627777\""));
+  EXPECT_THAT(refusal("text_tokens\nNaN\n"), HasSubstr("w.csv:2: text_tokens: expected a whole number"));
+  EXPECT_THAT(refusal("text_tokens\n1e308\n"), HasSubstr("got \"1e308\""));
+  EXPECT_THAT(refusal(std::string("\x7f\0ELF\x01", 6) + std::string(500, '\xfe')),
+              AllOf(HasSubstr("got \"\\x7f\\x00ELF\\x01\\xfe"), HasSubstr("\\xfe...\"")));
   EXPECT_THAT(refusal("text_tokens\n0\n"), HasSubstr("neither text_tokens nor vision_patches"));
-  EXPECT_THAT(refusal("text_tokens\n"), HasSubstr("has no samples"));
+  EXPECT_THAT(refusal("text_tokens\n"), HasSubstr("expected at least one sample, got none"));
   EXPECT_EQ(error({"--samples", "nowhere.csv"}).exit(), Exit::kInputMissing);
+  EXPECT_THAT(error({"--samples", "/dev/null"}).what(), HasSubstr("expected a file or a folder, got what is neither"));
+}
+
+TEST_F(BalanceCommand, what_is_wrong_in_lines_of_features_is_named_by_line) {
+  const auto refusal = [&](const std::string& text) {
+    const Error wrong = error({"--samples", file("w.jsonl", text)});
+    EXPECT_EQ(wrong.exit(), Exit::kBadData) << text;
+    return std::string(wrong.what());
+  };
+  const std::string good = "{\"text_tokens\":5}\n";
+  EXPECT_THAT(refusal(good + "{\"text_tokens\":"), HasSubstr("w.jsonl:2: expected an object with id, text_tokens"));
+  EXPECT_THAT(refusal(good + "[5]\n"), HasSubstr("got \"[5]\""));
+  EXPECT_THAT(refusal(good + "{\"text_tokens\":5,\"text_tokens\":6}\n"),
+              HasSubstr("w.jsonl:2: expected each key once, got \"text_tokens\" twice"));
+  EXPECT_THAT(refusal(good + "{\"text_tokens\":-1}"), HasSubstr("from 0 to 1099511627776, got \"-1\""));
+  EXPECT_THAT(refusal(good + "{\"text_tokens\":null}"), HasSubstr("got \"null\""));
+  EXPECT_THAT(refusal(good + "{\"text_tokens\":5,\"tokens\":6}"), HasSubstr("got \"tokens\"; rename or remove it"));
+  // Neither features nor a data set: what may be there is said, and not an option of a job.
+  for (const char* const text : {"{\"text_tokens\":NaN}\n", "{\"id\":\"a\"}\n", "id\ttext_tokens\n1\t5\n"})
+    EXPECT_THAT(refusal(text), AllOf(HasSubstr("--samples: "), HasSubstr("whose objects have text_tokens"),
+                                     Not(HasSubstr("data.path"))));
+}
+
+TEST_F(BalanceCommand, marks_and_line_ends_of_other_systems_change_nothing) {
+  const std::vector<std::string> written = {
+      file("plain.csv", "id,text_tokens\na,10\nb,20\n"),
+      file("windows.csv", "\xEF\xBB\xBFid,text_tokens\r\na,10\r\n\r\nb,20\r\n"),
+      file("UPPER.CSV", "text_tokens,id\n10,a\n20,b"),
+      file("plain.jsonl", "{\"text_tokens\":10}\n{\"text_tokens\":20}\n"),
+      file("windows.jsonl", "\xEF\xBB\xBF{\"text_tokens\":10}\r\n \r\n\r\n{\"text_tokens\":20}\r\n")};
+  for (const std::string& name : written) {
+    const nlohmann::json result = json({name, "--ranks", "1", "--cost", "0,1,0", "--policy", "none"});
+    EXPECT_EQ(result["samples"], 2) << name;
+    EXPECT_DOUBLE_EQ(result["policies"]["none"]["makespan"], 30) << name;
+  }
 }
 
 TEST_F(BalanceCommand, wrong_flags_are_usage_errors_that_name_the_flag) {
@@ -216,8 +302,106 @@ TEST_F(BalanceCommand, wrong_flags_are_usage_errors_that_name_the_flag) {
   EXPECT_THAT(usage(with({"--option", "minimax"})), HasSubstr("--option: expected POLICY.KEY=VALUE"));
   EXPECT_THAT(usage(with({"--seed", "-1"})), HasSubstr("--seed: expected a number from 0, got -1"));
   EXPECT_THAT(usage(with({"--colour", "red"})), HasSubstr("colour"));
+  for (const char* const flag : {"ranks", "micro-batches", "seed", "image-max-pixels"})
+    for (const char* const word : {"abc", "1.5", "1e3", "0x10"})
+      EXPECT_THAT(usage(with({std::string("--") + flag, word})),
+                  HasSubstr(fmt::format("--{}: expected a whole number, got {}", flag, word)));
+  for (const char* const flag : {"cap", "trigger", "flops"})
+    EXPECT_THAT(usage(with({std::string("--") + flag, "fast"})),
+                HasSubstr(fmt::format("--{}: expected a number, got fast", flag)));
+  EXPECT_THAT(usage(with({"--ranks", "99999999999"})), HasSubstr("--ranks: expected at most 2147483647, got 999"));
+  for (const char* const number : {"nan", "inf", "-1"})
+    EXPECT_THAT(usage(with({"--cap", number})), HasSubstr("--cap: expected 0 or a number from 1, got"));
+  for (const char* const number : {"nan", "inf", "0", "-1"})
+    EXPECT_THAT(usage(with({"--flops", number})), HasSubstr("--flops: expected a number above 0, got"));
+  for (const char* const number : {"nan", "-1"})
+    EXPECT_THAT(usage(with({"--trigger", number})), HasSubstr("--trigger: expected a number from 0, got"));
+  for (const char* const flag : {"--plot", "--profile", "--model", "--policy", "--ranks", "--scaling"})
+    EXPECT_THAT(usage(with({flag, ""})), HasSubstr(fmt::format("{}: expected a value, got nothing", flag)));
+  for (const char* const numbers : {"1,2,nan", "inf,1,1", "-1,1,1", "0,0,1", "1,2,3,4", "1,,2", "1,2,3x"})
+    EXPECT_THAT(usage(with({"--cost", numbers})), HasSubstr("--cost: expected a model's name or three numbers A,B,C"));
+  EXPECT_THAT(usage(with({"--policy", "none,minimax,none"})), HasSubstr("--policy: expected each policy once"));
+  for (const char* const setting : {"minimax.=3", ".moves=few", "minimax"})
+    EXPECT_THAT(usage(with({"--option", setting})), HasSubstr("--option: expected POLICY.KEY=VALUE"));
   EXPECT_EQ(error(with({"--policy", "fastest"})).exit(), Exit::kConfig);
   EXPECT_THAT(error(with({"--option", "minimax.moves=all"})).what(), HasSubstr("expected one of free, few, packs"));
+}
+
+TEST_F(BalanceCommand, flags_that_would_be_left_unheard_beside_others_are_refused) {
+  const auto usage = [](std::vector<std::string> arguments) {
+    const Error wrong = error(std::move(arguments));
+    EXPECT_EQ(wrong.exit(), Exit::kUsage) << wrong.what();
+    return std::string(wrong.what());
+  };
+  const std::string profile = file("fit.json", R"({"fit":{"ranks":2,"steps":9,"terms":[]}})");
+  EXPECT_THAT(usage({"--scaling", "8..16", "--ranks", "4"}), HasSubstr("--ranks: expected none with --scaling"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--cost", "1,2,3", "--flops", "5"}),
+              HasSubstr("--flops: expected none where --cost gives seconds"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--cost", "8B", "--model", "x"}), HasSubstr("--model or --cost, got both"));
+  EXPECT_THAT(usage({"small.toml", "--cost", "8B"}), HasSubstr("--cost: expected none with a job file"));
+  EXPECT_THAT(usage({"small.toml", "--pack", "40"}), HasSubstr("--pack: expected none with a job file"));
+  // The costs of a profile are of the model that was trained, and 8B is only a default.
+  EXPECT_THAT(usage({"--synthetic", "D1", "--profile", profile}), HasSubstr("--profile: expected --model (or --cost)"));
+}
+
+TEST_F(BalanceCommand, what_no_machine_could_hold_is_refused_by_the_flag_that_asks_for_it) {
+  const auto usage = [](std::vector<std::string> arguments) {
+    const Error wrong = error(std::move(arguments));
+    EXPECT_EQ(wrong.exit(), Exit::kUsage) << wrong.what();
+    return std::string(wrong.what());
+  };
+  EXPECT_THAT(usage({"--scaling", "8..65536", "--micro-batches", "64"}),
+              HasSubstr("--scaling: expected at most 1048576 micro-batches in a step, got 65536 ranks x 64"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--ranks", "65536", "--micro-batches", "64"}),
+              HasSubstr("--ranks: expected"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--per-rank", "10000000"}), HasSubstr("at most 33554432 samples in a step"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--per-rank", "1000000000000"}), HasSubstr("--per-rank: expected 0 to"));
+  const std::string film = file("film.csv", "id,vision_patches,frames\nfilm,1099511627776,1099511627776\n");
+  EXPECT_THAT(usage({film, "--frames-apart"}), HasSubstr("--frames-apart: expected at most 33554432 frames"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--cost", "1e308,1,1"}), HasSubstr("expected finite numbers: lower --cost"));
+  EXPECT_THAT(usage({"--synthetic", "D1", "--flops", "1e-300"}), HasSubstr("raise --flops"));
+}
+
+TEST_F(BalanceCommand, a_limit_that_no_plan_keeps_names_the_flag_that_sets_it) {
+  // 40, 40 and 40 tokens on two ranks: 80 on one of them, above 1.05 times the mean of 60.
+  const std::string samples = file("three.csv", "text_tokens\n40\n40\n40\n");
+  const Error wrong = error({samples, "--ranks", "2", "--policy", "minimax"});
+  EXPECT_EQ(wrong.exit(), Exit::kConfig);
+  EXPECT_THAT(wrong.what(),
+              HasSubstr("120 under a limit of 63 each; raise data.max_tokens (here --cap; 0 is no limit)"));
+  EXPECT_EQ(json({samples, "--ranks", "2", "--policy", "minimax", "--cap", "1e308"})["samples"], 3);
+}
+
+TEST_F(BalanceCommand, a_place_where_no_picture_can_be_written_is_refused_before_anything_is_planned) {
+  std::ostringstream out;
+  const PolicyMaker none_asked = [](const std::string&, const std::string&) -> Policy {
+    throw Error(Exit::kBug, "a policy was asked");
+  };
+  for (const std::string& place : {(folder_ / "nowhere/x.svg").string(), folder_.string()}) {
+    const std::vector<std::string> arguments = {"--synthetic", "D1", "--plot", place};
+    try {
+      run_balance(arguments, none_asked, {}, out);
+      ADD_FAILURE() << place;
+    } catch (const Error& wrong) {
+      EXPECT_EQ(wrong.exit(), Exit::kCannotCreate) << wrong.what();
+      EXPECT_THAT(wrong.what(), HasSubstr("--plot: " + place + " cannot be written: "));
+    }
+  }
+  EXPECT_EQ(out.str(), "");
+  EXPECT_EQ(error({"--synthetic", "D1", "--plot", "/dev/full"}).exit(), Exit::kCannotCreate);
+}
+
+TEST_F(BalanceCommand, pictures_without_an_encoder_to_cost_them_are_told) {
+  const std::string samples = file("seen.csv", "text_tokens,vision_patches\n10,1024\n");
+  const auto note = [](std::vector<std::string> arguments) {
+    return json(std::move(arguments))["note"].get<std::string>();
+  };
+  EXPECT_THAT(note({samples}), HasSubstr("8B has no encoder"));
+  EXPECT_THAT(note({"--synthetic", "D4"}), HasSubstr("8B has no encoder"));
+  EXPECT_EQ(note({samples, "--cost", "0.6B+8B"}), "");
+  EXPECT_EQ(note({"--synthetic", "D1"}), "");
+  EXPECT_THAT(note({samples, "--scaling", "2..2", "--policy", "none"}),
+              HasSubstr("every step draws 20 samples a rank from them, with replacement"));
 }
 
 TEST_F(BalanceCommand, a_drawn_step_has_20_samples_a_micro_batch_unless_told) {
@@ -282,6 +466,16 @@ TEST_F(BalanceCommand, a_jobs_samples_cost_what_its_model_states_in_its_layout) 
               HasSubstr("--set: expected a job file"));
 }
 
+TEST_F(BalanceCommand, a_jobs_own_policy_is_asked_with_the_jobs_own_settings) {
+  EXPECT_THAT(error({"small.toml", "--set", "balance.options={moves=\"all\"}"}).what(),
+              HasSubstr("balancer minimax: balance.options: moves: expected one of free, few, packs"));
+  // A flag stands above the job's setting, and beside its others.
+  EXPECT_THAT(error({"small.toml", "--option", "minimax.within=2"}).what(),
+              HasSubstr("within: expected a number from 0.0 to 1.0, got 2"));
+  EXPECT_EQ(json({"small.toml", "--option", "minimax.moves=few"})["policies"].size(), 4u);
+  EXPECT_EQ(json({"small.toml", "--policy", "none"})["policies"].size(), 1u);
+}
+
 TEST_F(BalanceCommand, a_profile_of_another_model_is_refused_by_the_term_that_it_lacks) {
   const auto profile = [&](const char* terms) {
     return file("terms.json", std::string(R"({"fit":{"ranks":2,"steps":9,"terms":[)") + terms + "]}}");
@@ -290,13 +484,14 @@ TEST_F(BalanceCommand, a_profile_of_another_model_is_refused_by_the_term_that_it
   const Error job = error({"small.toml", "--profile", profile(rows)});
   EXPECT_EQ(job.exit(), Exit::kBadData);
   EXPECT_THAT(job.what(), HasSubstr("fit.terms: expected vision.rows, a cost of this job's model"));
-  const Error sizes = error({"--synthetic", "D1", "--profile", profile(rows)});
+  const Error sizes = error({"--synthetic", "D1", "--cost", "8B", "--profile", profile(rows)});
   EXPECT_THAT(sizes.what(), HasSubstr("expected a term for the decoder's attention"));
   const Error strange =
-      error({"--synthetic", "D1", "--profile",
+      error({"--synthetic", "D1", "--cost", "8B", "--profile",
              profile(R"({"name":"language.selected_pairs","seconds_of_a_step":1,"units_of_a_step":100})")});
   EXPECT_THAT(strange.what(), HasSubstr("language.selected_pairs is nothing that text tokens"));
-  const Error broken = error({"--synthetic", "D1", "--profile", profile(R"({"name":"language.rows"})")});
+  const Error broken =
+      error({"--synthetic", "D1", "--cost", "8B", "--profile", profile(R"({"name":"language.rows"})")});
   EXPECT_THAT(broken.what(), HasSubstr("fit.terms.seconds_of_a_step: expected a number from 0, got nothing"));
 }
 
@@ -383,8 +578,15 @@ TEST_F(BalanceCommand, a_profile_comes_back_as_it_was_written_and_what_is_wrong_
   };
   EXPECT_THAT(refusal("[]"), HasSubstr("wrong.json: expected a JSON object"));
   EXPECT_THAT(refusal(R"({"speed":1})"),
-              HasSubstr("wrong.json: speed: expected one of fit, measured, bus_bandwidth, "));
-  EXPECT_THAT(refusal(R"({"overlap":-1})"), HasSubstr("overlap: expected a number from 0, got -1"));
+              HasSubstr("wrong.json: speed: expected one of fit, measured, flops_per_second, "));
+  EXPECT_THAT(refusal(R"({"overlap":-1})"), HasSubstr("overlap: expected a number from 0 to 1, got -1"));
+  EXPECT_THAT(refusal(R"({"overlap":50})"), HasSubstr("overlap: expected a number from 0 to 1, got 50"));
+  EXPECT_THAT(refusal(R"({"noise":1e308})"), HasSubstr("noise: expected a number from 0 to 100, got 1e+308"));
+  EXPECT_THAT(refusal(R"({"noise":NaN})"), HasSubstr("wrong.json: expected a JSON object, got what is no JSON"));
+  EXPECT_THAT(refusal(R"({"fit":{"ranks":1e30,"steps":1,"terms":[]}})"),
+              HasSubstr("fit.ranks: expected a number from 0 to"));
+  EXPECT_THAT(error({"--scaling", "8..8", "--profile", folder_.string()}).what(), HasSubstr("--profile: "));
+  EXPECT_EQ(error({"--scaling", "8..8", "--profile", folder_.string()}).exit(), Exit::kInputMissing);
   EXPECT_THAT(refusal(R"({"bus_bandwidth":0})"), HasSubstr("bus_bandwidth: expected a number above 0, got 0"));
 }
 

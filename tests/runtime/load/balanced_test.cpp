@@ -226,7 +226,7 @@ TEST(BalancedLoader, a_rank_whose_plan_differs_is_named_before_anyone_trains_on_
   };
   const auto ranks = job.run(4, 4);
   for (int r = 0; r < 4; ++r) {
-    EXPECT_THAT(job.errors[r], HasSubstr("balance: step 0: rank 2 made another plan")) << r;
+    EXPECT_THAT(job.errors[r], HasSubstr("balance: step 1: rank 2 made another plan")) << r;
     EXPECT_TRUE(ranks[r].empty()) << r;
   }
 }
@@ -236,7 +236,7 @@ TEST(BalancedLoader, a_rank_one_step_ahead_is_named_before_anyone_trains) {
   job.adjust = [](LoaderInputs& inputs, int rank) { inputs.first_step += rank == 1; };
   const auto ranks = job.run(4, 4);
   for (int r = 0; r < 4; ++r) {
-    EXPECT_THAT(job.errors[r], HasSubstr("loader: rank 1 is at step 1 while rank 0 is at step 0")) << r;
+    EXPECT_THAT(job.errors[r], HasSubstr("loader: rank 1 is at step 2 while rank 0 is at step 1")) << r;
     EXPECT_TRUE(ranks[r].empty()) << r;
   }
 }

@@ -317,8 +317,8 @@ TEST(Shipment, another_step_or_another_plan_is_refused_and_both_ranks_are_named)
       return std::string(error.what());
     }
   };
-  EXPECT_THAT(refusal({8, 0xABCD}), HasSubstr("rank 3 plans step 7, rank 1 step 8"));
-  EXPECT_THAT(refusal({7, 0xABCE}), HasSubstr("step 7: rank 3 has planned 000000000000abcd, rank 1 000000000000abce"));
+  EXPECT_THAT(refusal({8, 0xABCD}), HasSubstr("rank 3 plans step 8, rank 1 step 9"));
+  EXPECT_THAT(refusal({7, 0xABCE}), HasSubstr("step 8: rank 3 has planned 000000000000abcd, rank 1 000000000000abce"));
   EXPECT_TRUE(samples.empty());
   EXPECT_EQ(refusal({7, 0xABCD}), "taken");
 }

@@ -67,7 +67,7 @@ TEST_F(BadPlugins, one_compiled_for_a_later_processor_is_refused_unopened) {
   PluginHost same = host();
   same.x86_level = 4;
   EXPECT_EQ(judge_plugin(file, same).refusal.value_or("taken"), "taken");
-  EXPECT_THAT(inspect_plugin(file, same).text, HasSubstr("processor    x86-64-v4 or later\n"));
+  EXPECT_THAT(inspect_plugin(file, same, "").text, HasSubstr("processor    x86-64-v4 or later\n"));
   older.x86_level = 1;
   EXPECT_EQ(judge_plugin(write(bytes_of("good_00"), "good.lfplugin.so"), older).refusal.value_or("taken"), "taken");
 }

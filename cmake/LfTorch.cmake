@@ -31,7 +31,8 @@ target_compile_options(lf_torch_pch PRIVATE -fpch-preprocess)
 function(lf_use_torch target)
   target_link_libraries(${target} PUBLIC lf::torch fmt::fmt)
   get_target_property(type ${target} TYPE)
-  if(type STREQUAL MODULE_LIBRARY) # plugins are compiled with -mneeded, and GCC takes no header compiled without it
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  if(options MATCHES "-mneeded") # of lf_add_plugin; GCC takes no header that was compiled without it
     return()
   endif()
   target_precompile_headers(${target} REUSE_FROM lf_torch_pch)

@@ -10,9 +10,10 @@ safetensors file a sample, train.jsonl for `data.path`, and empty_text.safetenso
 
 Sizes keep their proportions within --area pixels, sides in multiples of what VAE and packing need. Latents are normalised as
 each pipeline does: Flux (z - shift) * scale, the others (z - mean) / std per channel. Image to video gets `y`: the mask of the
-first frame, and the latents of that frame followed by grey. Videos are lists of frames, or files that torchvision reads.
+first frame, and the latents of that frame followed by grey. Videos are files that PyAV reads.
 """
 import argparse
+import itertools
 import json
 import pathlib
 
@@ -34,10 +35,12 @@ def fitted(size, area, unit):
 def load(path, area, unit, frames):
     """[3, frames, height, width] in [-1, 1]."""
     if pathlib.Path(path).suffix.lower() in VIDEO:
-        from torchvision.io import read_video
-        all_frames = read_video(str(path), pts_unit="sec", output_format="THWC")[0].numpy()
-        count = (min(len(all_frames), frames) - 1) // 4 * 4 + 1  # 4 k + 1, as the VAE's strides want it
-        pictures = [Image.fromarray(frame) for frame in all_frames[:count]]
+        import av
+        with av.open(str(path)) as video:
+            pictures = [frame.to_image() for frame in itertools.islice(video.decode(video=0), frames)]
+        if not pictures:
+            raise SystemExit(f"{path}: expected a video with frames, got none; leave it out")
+        pictures = pictures[:(len(pictures) - 1) // 4 * 4 + 1]  # 4 k + 1, as the VAE's strides want it
     else:
         pictures = [Image.open(path).convert("RGB")]
     size = fitted(pictures[0].size, area, unit)

@@ -10,12 +10,19 @@ def pairs(path):
     for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
         sample = json.loads(line)
         name = str(sample.get("id", f"{pathlib.Path(path).stem}-{number}"))
+        turns = sample.get("conversations", sample.get("messages", []))
+        said = [item for turn in turns for item in items(turn.get("value", turn.get("content")))]
         media = [m for key in ("image", "images", "video", "videos") for m in as_list(sample.get(key))]
-        texts = [turn.get("value", turn.get("content")) for turn in sample.get("conversations", sample.get("messages", []))]
-        text = next((t for t in texts if isinstance(t, str)), "")
+        media += [item["path"] for item in said if item.get("type") in ("image", "video") and "path" in item]
+        text = next((item["text"] for item in said if item.get("type") == "text"), "")
         text = re.sub(r"\s+", " ", re.sub(r"<image>|<video>", " ", text)).strip()
         if media:
             yield name, text, [root / (m["path"] if isinstance(m, dict) else m) for m in media]
+
+
+def items(content):
+    """The content of a message as its list of items; a string is one text."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
 
 
 def as_list(value):

@@ -305,6 +305,11 @@ SampleFile read_samples(const std::filesystem::path& path, int64_t image_max_pix
   if (!std::filesystem::is_regular_file(status))
     fail(Exit::kBadData, "--samples: {}: expected a file or a folder, got what is neither; write it to a file first",
          path.string());
+  if (path.extension() == ".tar")
+    fail(Exit::kBadData,
+         "--samples: {}: expected what can be read in any order, got an archive, which training reads once; give its "
+         "samples as a CSV, a JSONL or a data set",
+         path.string());
   std::ifstream in(path);
   if (!in) fail(Exit::kInputMissing, "--samples: {} cannot be read: {}", path.string(), std::strerror(errno));
   SampleFile file;

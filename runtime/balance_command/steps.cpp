@@ -69,6 +69,17 @@ std::string described_costs(const BalanceOptions& options) {
   return fmt::format("operations of {} at {:.3g} a second", options.cost_name, options.profile.flops_per_second);
 }
 
+// Costs of an operation carry over to another size of the same family, and what a step reduces does not. Words of
+// another width make a factor of 2, which says nothing.
+void note_other_size(const Profile& profile, JobSamples& job) {
+  const double most = std::max(profile.gradient_bytes, job.gradient_bytes),
+               least = std::min(profile.gradient_bytes, job.gradient_bytes);
+  if (least > 0 && most > 3 * least)
+    add_note(job.note, fmt::format("the profile is of a run that reduced {:.3g} bytes of gradients and this job trains "
+                                   "{:.3g}: costs are taken by operation, communication is the profile's",
+                                   profile.gradient_bytes, job.gradient_bytes));
+}
+
 // The job's own policy is among those compared, with the job's settings below those of --option.
 void take_policy(BalanceOptions& options, const JobSamples& job) {
   const bool listed = std::ranges::find(options.policies, job.policy) != options.policies.end();
@@ -100,6 +111,7 @@ Source source_of_job(BalanceOptions& options, const JobReader& read_job) {
   take_policy(options, job);
   if (given("flops")) options.profile.fitted.reset();
   calibrate(job, options.profile);
+  note_other_size(options.profile, job);
   note_draws(options, job.note);
   return {std::move(job.samples), described_costs(options), std::move(job.note)};
 }

@@ -58,6 +58,7 @@ class BalanceCommand : public ::testing::Test {
     samples.max_tokens = settings.empty() ? 50 : 100;
     samples.ranks = 2;
     samples.model = "small";
+    samples.gradient_bytes = 1000;
     samples.policy = "minimax";
     samples.policy_options = R"({"within":0.5})";
     if (settings == std::vector<std::string>{"balance.options={moves=\"all\"}"})
@@ -186,6 +187,7 @@ TEST_F(BalanceCommand, what_can_only_be_read_once_is_refused_and_not_waited_for)
   const std::string pipe = (folder_ / "pipe").string();
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(error({pipe}).what(), HasSubstr("expected a file or a folder, got what is neither"));
+  EXPECT_THAT(error({file("all.tar", "0001.json")}).what(), HasSubstr("got an archive, which training reads once"));
 }
 
 TEST_F(BalanceCommand, samples_that_are_fewer_than_micro_batches_are_planned) {
@@ -474,6 +476,18 @@ TEST_F(BalanceCommand, a_jobs_own_policy_is_asked_with_the_jobs_own_settings) {
               HasSubstr("within: expected a number from 0.0 to 1.0, got 2"));
   EXPECT_EQ(json({"small.toml", "--option", "minimax.moves=few"})["policies"].size(), 4u);
   EXPECT_EQ(json({"small.toml", "--policy", "none"})["policies"].size(), 1u);
+}
+
+TEST_F(BalanceCommand, a_profile_of_another_size_of_the_jobs_model_is_told) {
+  // The small job trains 1000 bytes; half or twice as many may be words of another width.
+  const auto note = [&](const char* bytes) {
+    const std::string profile = file("sized.json", std::string(R"({"gradient_bytes":)") + bytes + "}");
+    return json({"small.toml", "--profile", profile, "--policy", "none"})["note"].get<std::string>();
+  };
+  EXPECT_EQ(note("1000"), "");
+  EXPECT_EQ(note("2000"), "");
+  EXPECT_THAT(note("5000"), HasSubstr("a run that reduced 5e+03 bytes of gradients and this job trains 1e+03"));
+  EXPECT_THAT(note("200"), HasSubstr("communication is the profile's"));
 }
 
 TEST_F(BalanceCommand, a_profile_of_another_model_is_refused_by_the_term_that_it_lacks) {

@@ -151,8 +151,8 @@ VisionRules read_vision_rules(const QwenVlConfig& config, const std::filesystem:
   rules.qwen3 = is_qwen3(config.family);
   rules.shape = {config.vision.patch_size, config.vision.spatial_merge_size, config.vision.temporal_patch_size};
   if (config.vision.in_channels != 3)
-    throw sdk::Failure(LF_E_INVALID,
-                       fmt::format("config.json: vision_config.in_channels: expected 3, got {}", config.vision.in_channels));
+    throw sdk::Failure(LF_E_INVALID, fmt::format("config.json: vision_config.in_channels: expected 3, got {}",
+                                                 config.vision.in_channels));
   const int64_t area = rules.shape.factor() * rules.shape.factor();
 
   Section image;

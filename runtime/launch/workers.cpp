@@ -209,7 +209,7 @@ class Watch {
     if (const auto rank = first_to_die()) {
       tell_death(*rank);
       for (size_t other = 0; other < workers_.size(); ++other)
-        if (other != *rank && workers_[other].died() && !killed_by_us(workers_[other])) tell_death_after(other);
+        if (other != *rank && workers_[other].died() && !killed_by_us(workers_[other])) tell_death_after(other, *rank);
       return workers_[*rank].exit_code();
     }
     for (const Worker& worker : workers_)
@@ -261,15 +261,29 @@ class Watch {
   }
 
   // Another that failed by itself: it may know more than the first, or have another reason.
-  void tell_death_after(size_t rank) {
+  void tell_death_after(size_t rank, size_t first) {
     constexpr size_t kLines = 3;
     const Worker& worker = workers_[rank];
-    plan_.tell(
-        fmt::format("rank {} of {} (process {}) {} as well", rank, workers_.size(), worker.pid, how_it_ended(worker)));
-    if (rank == 0) return;  // what it had to say is on the terminal already
+    const std::string words = WIFSIGNALED(worker.status) ? "" : last_words(rank);
+    const bool same = !words.empty() && words == last_words(first);
+    plan_.tell(fmt::format("rank {} of {} (process {}) {} as well{}", rank, workers_.size(), worker.pid,
+                           how_it_ended(worker), same ? ", with the same words" : ""));
+    if (same || rank == 0) return;  // what rank 0 had to say is on the terminal already
     const int number = static_cast<int>(rank);
     show(log_file(plan_.log_folder, number), worker.log_bytes, kLines);
     show(stderr_file(plan_.log_folder, number), worker.stderr_bytes, kLines);
+  }
+
+  // The last line that it logged or else wrote, less the time of it.
+  std::string last_words(size_t rank) const {
+    const int number = static_cast<int>(rank);
+    auto lines = last_lines(log_file(plan_.log_folder, number), workers_[rank].log_bytes, 1);
+    if (lines.empty()) lines = last_lines(stderr_file(plan_.log_folder, number), workers_[rank].stderr_bytes, 1);
+    if (lines.empty()) return "";
+    constexpr size_t kDate = 10;  // 2026-01-31, and the time after a T
+    std::string line = lines.front();
+    if (line.size() > kDate && line[kDate] == 'T') line.erase(0, line.find(' '));
+    return line;
   }
 
   void show(const std::filesystem::path& file, uintmax_t from, size_t lines) {

@@ -62,6 +62,18 @@ TEST_F(Workers, all_that_failed_by_themselves_are_told_with_their_last_lines_and
   EXPECT_THAT(ended.err, Not(HasSubstr("rank 2 of 4")));
 }
 
+TEST_F(Workers, what_all_say_alike_is_told_once) {
+  const Ended ended = run(job_arguments({"-n", "4"}), {{"FAKE_CORE", "1:chorus;2:chorus;3:chorus"}});
+  EXPECT_EQ(ended.code, 78);
+  const size_t told = ended.err.find("what ails us all");
+  ASSERT_NE(told, std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("what ails us all", told + 1), std::string::npos) << ended.err;
+  size_t others = 0;
+  for (size_t at = 0; (at = ended.err.find("78 as well, with the same words\n", at)) != std::string::npos; ++at)
+    ++others;
+  EXPECT_EQ(others, 2u) << ended.err;
+}
+
 TEST_F(Workers, only_lines_of_this_run_are_shown) {
   std::filesystem::create_directories(folder_ / "runs/job/log");
   std::ofstream(folder_ / "runs/job/log/rank1.stderr") << "an old story\n";

@@ -1,9 +1,12 @@
 // The cuda plugin on a real GPU; skipped, with the plugin's reason, where there is none. Run by
 // tools/hardware/cuda_check.sh.
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "plugins/kunlun/opened.h"
 
@@ -11,21 +14,49 @@ namespace lf::testing {
 namespace {
 
 using ::testing::Each;
+using ::testing::TempDir;
+using ::testing::Test;
 using Clock = std::chrono::steady_clock;
 
-// Runs `body` in its own process. A skip is told by the child's reason.
-void on_gpu(const std::function<void(Opened&)>& body) {
+struct Gpus {
+  uint32_t count = 0;
+  std::string why;  // there are none
+};
+
+// Asked in a process of its own: each case opens the CUDA runtime in another.
+Gpus find_gpus() {
+  const std::string answer = TempDir() + "cuda_gpus_" + std::to_string(getpid());
   run_alone({}, [&] {
     Opened plugin("cuda");
-    if (const std::string why = plugin.reason(); !why.empty()) {
-      std::printf("skipped: %s\n", why.c_str());
-      return;
-    }
-    body(plugin);
+    uint32_t count = 0;
+    std::string why;
+    plugin.ok(plugin.device().probe(&count, sdk::string_sink(why), &plugin.err));
+    std::ofstream(answer) << count << '\n' << why;
   });
+  Gpus gpus;
+  std::ifstream in(answer);
+  in >> gpus.count >> std::ws;
+  std::getline(in, gpus.why, '\0');
+  std::filesystem::remove(answer);
+  return gpus;
 }
 
-TEST(CudaGpu, bytes_survive_copies_and_fills) {
+class CudaGpu : public Test {
+ protected:
+  void SetUp() override {
+    if (gpus_.count == 0) GTEST_SKIP() << gpus_.why;
+  }
+  // Runs `body` in its own process.
+  static void on_gpu(const std::function<void(Opened&)>& body) {
+    run_alone({}, [&] {
+      Opened plugin("cuda");
+      body(plugin);
+    });
+  }
+  const Gpus gpus_ = find_gpus();
+};
+
+TEST_F(CudaGpu, bytes_survive_copies_and_fills) {
   on_gpu([](Opened& plugin) {
     const lf_device device = plugin.open();
     std::vector<uint32_t> sent(1 << 22);
@@ -37,7 +68,7 @@ TEST(CudaGpu, bytes_survive_copies_and_fills) {
   });
 }
 
-TEST(CudaGpu, statistics_follow_allocations_and_running_out_is_survived) {
+TEST_F(CudaGpu, statistics_follow_allocations_and_running_out_is_survived) {
   on_gpu([](Opened& plugin) {
     const lf_device device = plugin.open();
     const lf_memory_stats before = plugin.stats(device);
@@ -53,7 +84,7 @@ TEST(CudaGpu, statistics_follow_allocations_and_running_out_is_survived) {
   });
 }
 
-TEST(CudaGpu, copies_in_both_directions_overlap) {
+TEST_F(CudaGpu, copies_in_both_directions_overlap) {
   on_gpu([](Opened& plugin) {
     const lf_device device = plugin.open();
     const uint64_t bytes = uint64_t{1} << 30;
@@ -77,7 +108,7 @@ TEST(CudaGpu, copies_in_both_directions_overlap) {
   });
 }
 
-TEST(CudaGpu, events_time_what_a_stream_did) {
+TEST_F(CudaGpu, events_time_what_a_stream_did) {
   on_gpu([](Opened& plugin) {
     const lf_device device = plugin.open();
     const uint64_t bytes = uint64_t{1} << 30;
@@ -97,16 +128,10 @@ TEST(CudaGpu, events_time_what_a_stream_did) {
   });
 }
 
-TEST(CudaGpu, two_processes_sum_over_nccl) {
+TEST_F(CudaGpu, two_processes_sum_over_nccl) {
+  if (gpus_.count < 2) GTEST_SKIP() << "NCCL wants a GPU for each of two ranks, and there is one";
   const auto ends = run_ranks(2, {}, [](const Rank& rank) {
     Opened plugin("cuda");
-    uint32_t count = 0;
-    std::string why;
-    plugin.ok(plugin.device().probe(&count, sdk::string_sink(why), &plugin.err));
-    if (count < 2) {
-      if (rank.rank == 0) std::printf("skipped: NCCL wants a GPU per rank, and there are %u\n", count);
-      return;
-    }
     const lf_device device = plugin.open(rank.rank);
     std::string id;
     if (rank.rank == 0) plugin.ok(plugin.collective().new_id(sdk::string_sink(id), &plugin.err));

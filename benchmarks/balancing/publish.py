@@ -3,7 +3,7 @@
     python3 benchmarks/balancing/publish.py BUILD > docs/benchmarks/balancing.md
 
 BUILD: a build folder (LF_BUILD_BENCHMARKS=ON, as the preset dev has it) with its targets lfrun, lfcore, balancing_tables, planner_time made.
-Takes about ten minutes of one core; --seeds 2 is a quick look, --no-run leaves out the training runs, which need data/gimp.
+Takes about a quarter of an hour of one core; --seeds 2 is a quick look, --no-run leaves out the training runs, which need data/gimp.
 """
 import argparse
 import array

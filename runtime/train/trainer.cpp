@@ -382,7 +382,7 @@ int Trainer::run_steps() {
     if (leads() && finished_ > 0)
       log::info("asked to stop: saved after step {}; {} goes on from there", finished_, go_on());
     else if (leads())
-      log::info("asked to stop before the first step: nothing to save; the same command starts again");
+      log::info("asked to stop before the first step: nothing to save; {} starts again", go_on());
     return static_cast<int>(Exit::kSavedRunAgain);
   }
   finish();
@@ -553,9 +553,9 @@ std::string Trainer::way_on() const {
     if (const auto checkpoint = find_resume_point(directory_.checkpoints(), Verify::kSizes).checkpoint)
       return fmt::format("then {} goes on after step {}, from {}", go_on(), checkpoint->state().step,
                          checkpoint->path().string());
-    return "then the same command starts again at the first step, as no checkpoint is there";
+    return fmt::format("then {} starts again at the first step, as no checkpoint is there", go_on());
   } catch (const Error& error) {
-    return fmt::format("and before the same command can go on: {}", error.what());
+    return fmt::format("and before {} can go on: {}", go_on(), error.what());
   }
 }
 

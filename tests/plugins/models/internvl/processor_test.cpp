@@ -23,6 +23,11 @@ using nlohmann::json;
 constexpr int64_t kTile = 28, kPatch = 7, kTokens = 4;  // 4 x 4 patches, 2 x 2 tokens
 
 json small_config(bool original) {
+  const json text = {{"model_type", "qwen2"},   {"vocab_size", 152000},   {"hidden_size", 32},
+                     {"intermediate_size", 48}, {"num_hidden_layers", 1}, {"num_attention_heads", 4},
+                     {"num_key_value_heads", 4}};
+  const json vision = {{"image_size", kTile},     {"patch_size", kPatch},   {"hidden_size", 8},
+                       {"intermediate_size", 16}, {"num_hidden_layers", 1}, {"num_attention_heads", 2}};
   if (original)
     return {{"model_type", "internvl_chat"},
             {"downsample_ratio", 0.5},
@@ -30,39 +35,13 @@ json small_config(bool original) {
             {"max_dynamic_patch", 6},
             {"use_thumbnail", true},
             {"dynamic_image_size", true},
-            {"llm_config",
-             {{"model_type", "qwen2"},
-              {"vocab_size", 152000},
-              {"hidden_size", 32},
-              {"intermediate_size", 48},
-              {"num_hidden_layers", 1},
-              {"num_attention_heads", 4},
-              {"num_key_value_heads", 4}}},
-            {"vision_config",
-             {{"image_size", kTile},
-              {"patch_size", kPatch},
-              {"hidden_size", 8},
-              {"intermediate_size", 16},
-              {"num_hidden_layers", 1},
-              {"num_attention_heads", 2}}}};
+            {"llm_config", text},
+            {"vision_config", vision}};
   return {{"model_type", "internvl"},
           {"downsample_ratio", 0.5},
           {"image_token_id", 151659},
-          {"text_config",
-           {{"model_type", "qwen2"},
-            {"vocab_size", 152000},
-            {"hidden_size", 32},
-            {"intermediate_size", 48},
-            {"num_hidden_layers", 1},
-            {"num_attention_heads", 4},
-            {"num_key_value_heads", 4}}},
-          {"vision_config",
-           {{"image_size", kTile},
-            {"patch_size", kPatch},
-            {"hidden_size", 8},
-            {"intermediate_size", 16},
-            {"num_hidden_layers", 1},
-            {"num_attention_heads", 2}}}};
+          {"text_config", text},
+          {"vision_config", vision}};
 }
 
 class Processor : public testing::Test {

@@ -173,7 +173,7 @@ at::Tensor LatentDecoderStage::attention(const Layer& layer, const LatentDecoder
       nn::NormStatistics statistics;
       rows = nn::normalize(x.detach(), layer.norm, &statistics);
     }
-    nn::SparseInputs in{query, latent, shared_key, {}, {}, {}};
+    nn::SparseInputs in{query, latent, shared_key, {}, {}, {}, /*gives_query_up=*/true};
     in.index_query = nn::rotate_part(nn::linear(query_latent.detach(), indexer.query).view({n, c.index.heads, -1}), 0,
                                      c.index_pairs, batch.rotary)
                          .flatten(1);

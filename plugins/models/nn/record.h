@@ -12,7 +12,8 @@ using Tensors = std::vector<at::Tensor>;
 
 // Gradients of the outputs (undefined where nothing flowed back) and the saved tensors in; one gradient per input out
 // (undefined where an input needs none). Runs at most once. Gradients of parameters are not returned: the block adds
-// them to the parameter's bound buffer (parameter.h). Must not change what it is given.
+// them to the parameter's bound buffer (parameter.h). Must not change what it is given, but for what the
+// caller of the block gave up in its words.
 using Backward = std::function<Tensors(const Tensors& output_gradients, const Tensors& saved)>;
 
 struct Node {

@@ -101,11 +101,12 @@ IndexedAttention fused(const SparseInputs& rows, const Parameter& kv_b, const La
     node.saved.insert(node.saved.end(), of_index.begin(), of_index.end());
   }
   const auto type = rows.index_query.scalar_type();
-  node.backward = [kv_b, shape, index, segments, learns, type](const Tensors& dy, const Tensors& saved) -> Tensors {
+  node.backward = [kv_b, shape, index, segments, learns, type, over_query = rows.gives_query_up](
+                      const Tensors& dy, const Tensors& saved) -> Tensors {
     cpu::SparseForward forward;
     forward.log_sum = saved[3];
     forward.selected = saved[4];
-    SparseInputs rows{saved[0], saved[1], saved[2], {}, {}, {}};
+    SparseInputs rows{saved[0], saved[1], saved[2], {}, {}, {}, over_query};
     if (learns) rows.index_query = saved[5], rows.index_key = saved[6], rows.index_weight = saved[7];
     const bool taught = learns && dy[1].defined();
     const cpu::SparseGradients made = cpu::sparse_attention_backward(dy[0], rows, kv_b.value, forward, shape, index,

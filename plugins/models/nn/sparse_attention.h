@@ -32,6 +32,9 @@ struct SparseInputs {
   at::Tensor index_query;   // [N, H_I D_I]
   at::Tensor index_key;     // [N, D_I]
   at::Tensor index_weight;  // f32 (f64) [N, H_I]
+  // The caller reads `query` no more: on host memory its gradient is then written over it, which spares the largest
+  // tensor of backward. Backward may then run once.
+  bool gives_query_up = false;
 };
 
 struct IndexedAttention {

@@ -261,7 +261,7 @@ struct BackwardRequest {
   const SparseForward& forward;
   int64_t top_k;
   at::Tensor dout;          // undefined: only the divergence's gradients
-  at::Tensor dquery;        // [N, H, P + R]
+  at::Tensor dquery;        // [N, H, P + R]; may be the query itself
   at::Tensor dkeys, dkv_b;  // f32 [N, key_stride], [H, P + W, L]; dkv_b undefined where not wanted
   at::Tensor dindex_query, dindex_weight, dindex_key;  // undefined where not wanted
 };
@@ -336,13 +336,15 @@ class BackwardPart {
     }
     if (!to_.dout.defined()) return;
     const at::Tensor dmade = dqueries.narrow(2, 0, l.latent).transpose(0, 1).mul(l.scale);  // [H, B, L]
+    // Before the gradient is written, perhaps over these very queries.
+    if (dup_key_.defined()) {
+      const at::Tensor plain = p_.query.narrow(0, begin, count).narrow(2, 0, l.plain).to(at::kFloat).permute({1, 2, 0});
+      dup_key_.baddbmm_(plain, dmade);
+      dup_value_.baddbmm_(dvalues.transpose(1, 2), latents.narrow(2, 0, l.latent).transpose(0, 1));
+    }
     at::Tensor to = to_.dquery.narrow(0, begin, count);
     to.narrow(2, 0, l.plain).copy_(at::bmm(dmade, p_.up_key.transpose(1, 2)).transpose(0, 1));
     to.narrow(2, l.plain, l.rotated).copy_(dqueries.narrow(2, l.latent, l.rotated) * l.scale);
-    if (!dup_key_.defined()) return;
-    const at::Tensor plain = p_.query.narrow(0, begin, count).narrow(2, 0, l.plain).to(at::kFloat).permute({1, 2, 0});
-    dup_key_.baddbmm_(plain, dmade);
-    dup_value_.baddbmm_(dvalues.transpose(1, 2), latents.narrow(2, 0, l.latent).transpose(0, 1));
   }
 
   const Problem& p_;
@@ -411,7 +413,7 @@ SparseGradients sparse_attention_backward(const at::Tensor& dout, const SparseIn
   const Problem p = problem_of(rows, kv_b, shape, wants_index ? &index : nullptr);
   BackwardRequest request{forward, index.top_k, dout, {}, {}, {}, {}, {}, {}};
   if (dout.defined()) {
-    request.dquery = at::empty_like(p.query);
+    request.dquery = rows.gives_query_up ? p.query : at::empty_like(p.query);
     request.dkeys = at::zeros_like(p.keys);
     if (wants_kv_b) request.dkv_b = at::zeros({shape.heads, shape.plain + shape.value, shape.latent}, at::kFloat);
   }

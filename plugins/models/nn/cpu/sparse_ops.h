@@ -28,7 +28,7 @@ struct SparseGradients {
   at::Tensor index_query, index_key, index_weight;  // f32, of the divergence; undefined where not wanted
 };
 // Attention's shares are made again, and the divergence's gradients from them. dout [N, H W]; undefined: only the
-// divergence's. forward: log_sum and selected.
+// divergence's. forward: log_sum and selected. The gradient of a query that was given up lies where the query was.
 SparseGradients sparse_attention_backward(const at::Tensor& dout, const SparseInputs& rows, const at::Tensor& kv_b,
                                           const SparseForward& forward, const LatentShape& shape,
                                           const IndexShape& index, const Segments& segments, bool wants_kv_b,

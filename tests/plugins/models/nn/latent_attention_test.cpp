@@ -55,9 +55,10 @@ struct Sparse {
     const at::Tensor value = random({33, 20}, seed, 0.3).to(type).contiguous();
     kv_b = {value, at::zeros_like(value, type == at::kDouble ? at::kDouble : at::kFloat)};
   }
-  IndexedAttention run(const Segments& segments, int64_t top_k, bool divergence = true) const {
-    return sparse_attention({inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], inputs[5]}, kv_b, kShape,
-                            {2, kIndex.size, top_k}, segments, divergence);
+  IndexedAttention run(const Segments& segments, int64_t top_k, bool divergence = true,
+                       bool gives_query_up = false) const {
+    return sparse_attention({inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], inputs[5], gives_query_up}, kv_b,
+                            kShape, {2, kIndex.size, top_k}, segments, divergence);
   }
   static constexpr IndexShape kIndex{2, 7, 0};
   Tensors inputs;
@@ -229,6 +230,23 @@ TEST(SparseAttention, gradients_of_attention_and_divergence_add_up_however_they_
     for (size_t i = 0; i < 6; ++i)
       EXPECT_TRUE(together.inputs[i].grad().equal((i < 3 ? attends : learns).inputs[i].grad())) << "input " << i;
   }
+}
+
+TEST(SparseAttention, a_query_that_is_given_up_takes_its_own_gradient_and_all_gradients_keep_their_bits) {
+  const Segments segments{{0, 17, 700}};  // blocks of queries, parts and segments
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const int64_t top_k : {int64_t{0}, int64_t{6}}) {
+      const Sparse kept(700, type), given_up(700, type);
+      for (const Sparse* s : {&kept, &given_up}) {
+        const IndexedAttention made = s->run(segments, top_k, true, s == &given_up);
+        torch::autograd::backward({made.out, made.divergence}, {at::ones_like(made.out), at::tensor({0.5F, 3.0F})});
+      }
+      for (size_t i = 0; i < 6; ++i)
+        EXPECT_TRUE(kept.inputs[i].grad().equal(given_up.inputs[i].grad())) << "input " << i;
+      EXPECT_TRUE(kept.kv_b.gradient.equal(given_up.kv_b.gradient));
+      EXPECT_EQ(given_up.inputs[0].grad().data_ptr(), given_up.inputs[0].data_ptr());
+      EXPECT_NE(kept.inputs[0].grad().data_ptr(), kept.inputs[0].data_ptr());
+    }
 }
 
 // In the warm-up nothing but the indexer runs back, and its gradients are made on another way.

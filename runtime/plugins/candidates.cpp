@@ -52,6 +52,7 @@ Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
     const ElfFile elf(opened);
     require_processor(elf, host.x86_level > 0 ? host.x86_level : x86_level_here());
     candidate.manifest = parse_manifest(read_plugin_note(elf));
+    candidate.manifest->compiler = read_compiler_note(elf);
     require_compatible(*candidate.manifest, host);
     require_sound_linkage(read_linkage(elf), *candidate.manifest);
     heed_lock(candidate, host.lock);

@@ -137,6 +137,7 @@ Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const st
       page.line("requires",
                 m.required_extensions.empty() ? "nothing" : fmt::format("{}", fmt::join(m.required_extensions, ", ")));
       page.line("lane", lane_of(m, host));
+      page.line("compiled", m.compiler.empty() ? "not stated" : m.compiler == "c" ? "as C" : "as C++, " + m.compiler);
     }
     const Linkage linkage = read_linkage(elf);
     const int level = needed_x86_level(elf);

@@ -115,6 +115,11 @@ void require_compatible(const Manifest& manifest, const PluginHost& host) {
   if (manifest.torch != "none" && manifest.torch != host.torch_build)
     refuse("expected a plugin for LibTorch {}, got one for {}; rebuild it against this lfrun's LibTorch",
            host.torch_build, manifest.torch);
+  // Where the manifest stands in a C file the note says nothing of the C++ beside it.
+  if (manifest.torch != "none" && !manifest.compiler.empty() && manifest.compiler != "c" &&
+      manifest.compiler != host.compiler)
+    refuse("expected C++ compiled as {}, as LibTorch is, got {}; rebuild it so, or without LibTorch", host.compiler,
+           manifest.compiler);
   const std::string_view needed = interface_of(manifest.kind);
   if (std::find(manifest.interfaces.begin(), manifest.interfaces.end(), needed) == manifest.interfaces.end())
     refuse("expected a {} plugin to offer {}, got [{}]", kind_word(manifest.kind), needed,

@@ -37,6 +37,7 @@ struct Manifest {
   std::vector<std::string> interfaces;  // "lf.model/1"
   std::string torch;                    // "none", or the LibTorch build it was compiled with
   std::vector<std::string> required_extensions;
+  std::string compiler;  // LF_COMPILER_ABI of its code; empty: it has no note of that
 };
 
 // A folder's plugins.lock: heeded where it is there; needed in every folder (`--locked`); or not looked at.
@@ -47,7 +48,8 @@ struct PluginHost {
   std::string torch_build;  // "2.11.0+cu130"
   std::vector<std::string> extensions = {LF_PARALLEL_EXTENSION, LF_MEDIA_EXTENSION};
   LockUse lock = LockUse::kIfThere;
-  int x86_level = 0;  // of the processor, see processor.h; 0: the one that this runs on
+  int x86_level = 0;                       // of the processor, see processor.h; 0: the one that this runs on
+  std::string compiler = LF_COMPILER_ABI;  // of what LibTorch shares C++ objects with
 };
 
 // A file named *.lfplugin.so. With `refusal` ("expected ..., got ...; next move") it is not to be opened.

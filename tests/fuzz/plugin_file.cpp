@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     without_refusal([&] { lf::require_fixed_places(lf::read_linkage(elf)); });
     without_refusal([&] { lf::read_symbols(elf); });
     without_refusal([&] { lf::require_processor(elf, 1); });
+    without_refusal([&] { lf::read_compiler_note(elf); });
     lf::parse_manifest(lf::read_plugin_note(elf));
   });
   without_refusal([&] {

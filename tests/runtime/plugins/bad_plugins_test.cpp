@@ -58,6 +58,13 @@ TEST_F(BadPlugins, one_for_another_libtorch_is_refused_unopened) {
               HasSubstr("expected a plugin for LibTorch 2.11.0+cu130, got one for 1.2.3+cu999"));
 }
 
+TEST_F(BadPlugins, one_with_libtorch_whose_strings_are_laid_out_otherwise_is_refused_unopened) {
+  EXPECT_EQ(refusal_of("other_strings"),
+            "expected C++ compiled as libstdc++ cxx11, as LibTorch is, got libstdc++ cxx98; rebuild it so, or without "
+            "LibTorch");
+  EXPECT_EQ(refusal_of("own_strings"), "");
+}
+
 TEST_F(BadPlugins, one_compiled_for_a_later_processor_is_refused_unopened) {
   const auto file = write(bytes_of("needs_v4"), "needs_v4.lfplugin.so");
   PluginHost older = host();

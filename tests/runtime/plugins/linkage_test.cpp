@@ -94,7 +94,8 @@ TEST_F(LinkageOf, inspection_reads_and_never_runs) {
   EXPECT_TRUE(crashing.acceptable);
   EXPECT_THAT(crashing.text,
               AllOf(HasSubstr("exports      lf_plugin_entry"), HasSubstr("C library"), HasSubstr("floors       "),
-                    HasSubstr("GLIBC_2."), HasSubstr("verdict      acceptable")));
+                    HasSubstr("GLIBC_2."), HasSubstr("compiled     as C++, libstdc++ cxx11"),
+                    HasSubstr("verdict      acceptable")));
   const Inspection other = inspect_plugin(write(bytes_of("other_torch")), host(), "");
   EXPECT_FALSE(other.acceptable);
   EXPECT_THAT(other.text, AllOf(HasSubstr("lane         exact: LibTorch 1.2.3+cu999, not this lfrun's 2.11.0+cu130"),

@@ -7,6 +7,7 @@
 #include "lf/plugin_api/host.h"
 
 #ifdef __cplusplus
+#include <cstddef> /* for the C++ library's own macros */
 extern "C" {
 #endif
 
@@ -38,13 +39,33 @@ LF_EXPORT const lf_plugin *lf_plugin_entry(uint32_t host_abi_major, uint32_t hos
  *   {"abi":"0.1","kind":"model","id":"qwen_vl","version":"0.1.0","interfaces":["lf.model/1"],"torch":"none"}
  * "torch" is "none", or the exact LibTorch build a plugin was compiled with ("2.11.0+cu130"): then the core's must be
  * the same. Optional: "requires":["lf.media/1"], host extensions without which the plugin cannot work.
- * Readable with `readelf -p .note.lfplugin FILE`. Usage: LF_PLUGIN_MANIFEST("{...}"); once, at file scope. */
-#define LF_PLUGIN_MANIFEST(json)                                                     \
-  __attribute__((section(".note.lfplugin"), used, aligned(4))) static const struct { \
-    uint32_t name_size, text_size, type;                                             \
-    char name[8];                                                                    \
-    char text[(sizeof(json) + 3u) & ~3u];                                            \
-  } lf_plugin_manifest_ = {7, (sizeof(json) + 3u) & ~3u, 1, "lfplug", json}
+ * Readable with `readelf -p .note.lfplugin FILE`. Usage: LF_PLUGIN_MANIFEST("{...}"); once, at file scope.
+ *
+ * It adds another note, of type 2 in section .note.lfcompiler: the LF_COMPILER_ABI of the file it stands in. A plugin
+ * that is linked with LibTorch shares C++ objects with it, so its C++ library must be the core's. */
+#define LF_PLUGIN_MANIFEST(json)                        \
+  LF_PLUGIN_NOTE_(manifest, ".note.lfplugin", 1, json); \
+  LF_PLUGIN_NOTE_(compiler, ".note.lfcompiler", 2, LF_COMPILER_ABI)
+
+/* What others must know of C++ objects that were compiled here. */
+#if !defined(__cplusplus)
+#define LF_COMPILER_ABI "c"
+#elif defined(_LIBCPP_VERSION)
+#define LF_COMPILER_ABI "libc++"
+#elif defined(_GLIBCXX_DEBUG)
+#define LF_COMPILER_ABI "libstdc++ debug"
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && _GLIBCXX_USE_CXX11_ABI
+#define LF_COMPILER_ABI "libstdc++ cxx11"
+#else
+#define LF_COMPILER_ABI "libstdc++ cxx98"
+#endif
+
+#define LF_PLUGIN_NOTE_(what, section_name, number, string)                      \
+  __attribute__((section(section_name), used, aligned(4))) static const struct { \
+    uint32_t name_size, text_size, type;                                         \
+    char name[8];                                                                \
+    char text[(sizeof(string) + 3u) & ~3u];                                      \
+  } lf_plugin_##what##_note_ = {7, (sizeof(string) + 3u) & ~3u, number, "lfplug", string}
 
 #ifdef __cplusplus
 }

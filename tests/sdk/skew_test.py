@@ -1,5 +1,6 @@
 """Plugins of other versions of the headers: kept binaries, one from the future, one that knows less. All train alike."""
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -7,8 +8,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
 from tiny_job import Lfrun, metrics, write_job  # noqa: E402
 
-build, kept = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-del sys.argv[1:3]
+build, kept, torch = (pathlib.Path(argument) for argument in sys.argv[1:4])
+del sys.argv[1:4]
+core_torch = re.search(r"^__version__ = '(.*)'", (torch / "version.py").read_text(), re.M)[1]
 lfrun = Lfrun(build)
 
 
@@ -39,11 +41,24 @@ class Skew(unittest.TestCase):
         return [row["loss"] for row in metrics(run)]
 
     def test_kept_plugins_of_version_0_1_train(self):
-        self.assertEqual(len(list(self.kept.iterdir())), 5)
+        self.assertEqual(len(list(self.kept.iterdir())), 6)
         plain = self.train(self.kept, "cpu", "none")
         self.assertEqual(len(plain), 4)
         for kind in ("template_c", "template_cpp"):
             self.assertEqual(self.train(self.kept, kind, kind), plain)
+
+    def test_a_kept_model_with_libtorch_trains_like_its_twin_in_a_core_of_its_build_and_is_refused_by_any_other(self):
+        made_for = re.search(rb'"torch":"([^"]+)"', (self.kept / "model_cpp.lfplugin.so").read_bytes())[1].decode()
+        run = self.root / "run_twin"
+        result = lfrun("--plugin-dir", self.kept, self.job, "--set", f"job.output={run}", "--set",
+                       "model.family=template_cpp", "--set", "device.name=cpu", "--set", "balance.policy=none")
+        if made_for != core_torch:
+            self.assertEqual(result.returncode, 78, result.stdout + result.stderr)
+            self.assertIn(f"expected a plugin for LibTorch {core_torch}, got one for {made_for}", result.stderr)
+            return
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        for one, other in zip([row["loss"] for row in metrics(run)], self.train(self.kept, "cpu", "none"), strict=True):
+            self.assertLess(abs(one - other), 1e-4 * other)
 
     def test_plugins_of_the_future_and_of_the_past_train_like_those_of_today(self):
         today = self.train(self.kept, "cpu", "none")

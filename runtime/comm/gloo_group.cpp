@@ -12,6 +12,7 @@
 #include <torch/version.h>
 
 #include "comm/peer_sockets.h"
+#include "comm/roll_call.h"
 #include "core/error.h"
 
 namespace lf {
@@ -28,7 +29,6 @@ constexpr milliseconds kPeerLook{10};     // between two looks at peers while a 
 constexpr milliseconds kConnect{20'000};  // once all addresses are known; a peer that died then leaves its pair waiting
 constexpr milliseconds kSettle{2'000};    // for an operation to end once its sockets are closed
 constexpr milliseconds kRollLook{1'000};  // between two looks of a waiting rank at whether the roll is called
-constexpr milliseconds kRollCall{3'000};  // for all that wait to have said so
 
 // Our store as c10d's: Gloo leaves addresses there. Waiting is asking again, so that it can be called off.
 class StoreForGloo final : public c10d::Store {
@@ -142,6 +142,7 @@ class GlooGroup final : public Group {
       : short_name_(std::move(name)),
         name_(membership->key(short_name_)),
         membership_(std::move(membership)),
+        roll_(membership_, short_name_),
         gloo_(std::move(gloo)),
         sockets_(std::move(sockets)) {
     const auto ends = Group::all_gather(sockets_.own_ends());
@@ -209,6 +210,10 @@ class GlooGroup final : public Group {
 
   void abort() noexcept override { aborted_.store(true); }
 
+  std::unique_ptr<RollCall> roll_call(const std::string& of) override {
+    return std::make_unique<StoredRoll>(membership_, of);
+  }
+
  private:
   class Pending final : public Ticket::Work {
    public:
@@ -262,7 +267,7 @@ class GlooGroup final : public Group {
       if (Clock::now() > deadline) die_of(who_is_late(signal), what, &signal);
       if (Clock::now() < next_look) continue;
       next_look += kRollLook;
-      if (membership_->roll_is_called(short_name_)) membership_->answer_roll(short_name_);
+      roll_.answer();
     }
     try {
       work.wait();
@@ -275,15 +280,7 @@ class GlooGroup final : public Group {
 
   // Asks all ranks while their connections still stand.
   std::string who_is_late(Signal& signal) {
-    membership_->answer_roll(short_name_);
-    membership_->call_roll(short_name_);
-    std::vector<int> silent;
-    const auto end = Clock::now() + kRollCall;
-    do {
-      silent.clear();
-      for (int peer = 0; peer < size(); ++peer)
-        if (!membership_->answered_roll(short_name_, peer)) silent.push_back(peer);
-    } while (!silent.empty() && Clock::now() < end && !signal.wait_for(10 * kPeerLook));
+    const std::vector<int> silent = roll_.silent_ranks([&](milliseconds time) { return signal.wait_for(time); });
     const double seconds = membership_->config().timeout.count() / 1000.0;
     if (silent.empty()) return fmt::format("it did not end within {} s, though every rank waits for it", seconds);
     return fmt::format("rank{} {} did not take part within {} s, and {} silent: stopped, at something else, or cut off",
@@ -337,6 +334,7 @@ class GlooGroup final : public Group {
 
   const std::string short_name_, name_;
   std::shared_ptr<Membership> membership_;
+  StoredRoll roll_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   PeerSockets sockets_;
   std::set<int> left_;
@@ -417,7 +415,7 @@ std::unique_ptr<Group> form_gloo_group(const std::string& name, std::shared_ptr<
       auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, config.rank, config.size, options);
       // Of its own only where ours, which names the rank, does not come first: it runs from the start of an operation,
       // ours from when it is waited for.
-      gloo->setTimeout(2 * config.timeout + kRollCall);
+      gloo->setTimeout(2 * config.timeout + StoredRoll::kAnswers);
       promise.set_value(std::move(gloo));
     } catch (...) {
       promise.set_exception(std::current_exception());

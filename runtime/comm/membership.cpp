@@ -49,18 +49,6 @@ bool Membership::said_goodbye(const std::string& group, int rank) noexcept {
   return word_is_left(group + "/left/" + std::to_string(rank));
 }
 
-void Membership::call_roll(const std::string& group) noexcept { leave_word(group + "/roll"); }
-
-bool Membership::roll_is_called(const std::string& group) noexcept { return word_is_left(group + "/roll"); }
-
-void Membership::answer_roll(const std::string& group) noexcept {
-  leave_word(group + "/waits/" + std::to_string(config_.rank));
-}
-
-bool Membership::answered_roll(const std::string& group, int rank) noexcept {
-  return word_is_left(group + "/waits/" + std::to_string(rank));
-}
-
 void Membership::leave_word(const std::string& at) noexcept {
   try {
     if (store_) store_->set(key(at), "1");

@@ -1,5 +1,5 @@
 // What the groups of one rendezvous know about their ranks: whether it was cancelled, what went wrong first, who left
-// in good order, who waits. Internal to comm.
+// in good order. Internal to comm.
 #pragma once
 
 #include <atomic>
@@ -33,17 +33,11 @@ class Membership {
   void say_goodbye(const std::string& group) noexcept;
   bool said_goodbye(const std::string& group, int rank) noexcept;
 
-  // Once in a group's life, when a collective takes too long: ranks that wait in it too say so, and who is silent is
-  // the one that is waited for. One that was stopped by a signal keeps its connections, and nothing else tells.
-  void call_roll(const std::string& group) noexcept;
-  bool roll_is_called(const std::string& group) noexcept;
-  void answer_roll(const std::string& group) noexcept;
-  bool answered_roll(const std::string& group, int rank) noexcept;
-
- private:
+  // Words that need no text.
   void leave_word(const std::string& at) noexcept;
   bool word_is_left(const std::string& at) noexcept;
 
+ private:
   RendezvousConfig config_;
   std::shared_ptr<KeyValueStore> store_;
   std::atomic<bool> cancelled_{false};

@@ -2,10 +2,27 @@
 // is comm/group.h; tests use in-process ones.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace lf {
+
+// Who is missing, asked once when a collective takes too long: ranks that wait in it too say so, and who is silent is
+// the one that is waited for. A rank that was stopped by a signal keeps its connections, and nothing else tells.
+class RollCall {
+ public:
+  // Waits that long, or less where the answer does not matter any more: true.
+  using Pause = std::function<bool(std::chrono::milliseconds)>;
+
+  virtual ~RollCall() = default;
+  // "This rank waits, and is well", where the roll is called. By whoever waits for peers, every second or so.
+  virtual void answer() noexcept = 0;
+  // Calls it, and gives the others three seconds. Ranks that did not answer; none where all wait for one another.
+  virtual std::vector<int> silent_ranks(const Pause& pause) = 0;
+};
 
 class Exchange {
  public:
@@ -20,6 +37,8 @@ class Exchange {
   // Makes the call under way, and every later one, throw soon; from any thread. A group that can wait for a peer
   // overrides it: a destructor elsewhere joins the thread that waits.
   virtual void abort() noexcept {}
+  // Of other collectives among the same ranks, by their name; null where ranks cannot be stopped one by one.
+  virtual std::unique_ptr<RollCall> roll_call(const std::string&) { return nullptr; }
 };
 
 // A group of one.

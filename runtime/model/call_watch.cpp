@@ -102,10 +102,9 @@ std::string CallWatch::describe(const Call::Entry& overdue) const {
   return fmt::format(
       "{}{} has not returned for {:.1f} s, more than the {:g} s that it may take (device.call_timeout_seconds, and "
       "reduction.timeout_seconds where it waits for peers): the driver, the card or a link hangs; look at them, then "
-      "run "
-      "the same command again",
+      "run {} again",
       overdue.what, inner == &overdue ? "" : ", in " + inner->what, seconds,
-      std::chrono::duration<double>(overdue.limit).count());
+      std::chrono::duration<double>(overdue.limit).count(), config_.go_on);
 }
 
 void CallWatch::give_up(std::unique_lock<std::mutex>& lock, Call::Entry& overdue) {

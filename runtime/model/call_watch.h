@@ -13,7 +13,8 @@
 namespace lf {
 
 struct CallWatchConfig {
-  int rank = 0;  // for the message
+  int rank = 0;                            // for the message
+  std::string go_on = "the same command";  // likewise: what goes on with the run
   std::chrono::milliseconds limit{300'000};
   std::chrono::milliseconds with_peers{900'000};  // of calls that wait for other ranks too
   std::chrono::milliseconds grace{10'000};        // to come back in, once what waits for peers was ended

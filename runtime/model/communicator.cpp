@@ -4,12 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include "lf/plugin_sdk/guard.hpp"
 
 namespace lf {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{50};
+constexpr int kLooksBetweenAnswers = 20;
 
 Exit exit_of_collective(int32_t code) {
   switch (code) {
@@ -41,7 +44,10 @@ void require_of_all(Exchange& meeting, const std::string& what, const std::strin
 
 Communicator::Communicator(const Device& device, const lf_collective_api* api, Exchange& meeting,
                            const CommunicatorConfig& config)
-    : device_(device), api_(api), what_(fmt::format("device {}, {}", device.id(), config.name)) {
+    : device_(device),
+      api_(api),
+      what_(fmt::format("device {}, {}", device.id(), config.name)),
+      roll_(meeting.roll_call(fmt::format("{} on cards", config.name))) {
   lf_err err = sdk::make_err();
   std::string id, trouble;
   if (meeting.rank() == 0)
@@ -95,14 +101,30 @@ void Communicator::keep(const Error& cause) {
 
 void Communicator::watch() {
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, kLookEvery, [this] { return ending_; })) {
-    if (aborted_) continue;
+  for (int look = 1; !end_.wait_for(lock, kLookEvery, [this] { return ending_; }); ++look) {
+    const bool aborted = aborted_;
     lock.unlock();
+    if (look % kLooksBetweenAnswers == 0 && roll_) roll_->answer();
     lf_err err = sdk::make_err();
-    if (const int32_t code = api_->state(handle_, &err); code != LF_OK)
-      keep(Error(exit_of_collective(code), fmt::format("{}: {}", what_, said_by(err, code))));
+    if (const int32_t code = aborted ? LF_OK : api_->state(handle_, &err); code != LF_OK) {
+      std::string cause = said_by(err, code);
+      if (code == LF_E_TIMEOUT) cause = with_silent_ranks(std::move(cause));
+      keep(Error(exit_of_collective(code), fmt::format("{}: {}", what_, cause)));
+    }
     lock.lock();
   }
+}
+
+// While what waits on this rank's streams still waits: a rank that gave up must not seem to be the one that is missing.
+std::string Communicator::with_silent_ranks(std::string overdue) {
+  if (!roll_) return overdue;
+  const std::vector<int> silent = roll_->silent_ranks([this](std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return end_.wait_for(lock, time, [this] { return ending_; });
+  });
+  if (silent.empty()) return overdue + "; every rank waits for it";
+  return fmt::format("{}; rank{} {} {} silent: stopped, at something else, or cut off", overdue,
+                     silent.size() == 1 ? "" : "s", fmt::join(silent, ", "), silent.size() == 1 ? "is" : "are");
 }
 
 void Communicator::all_reduce_f32(std::byte* data, uint64_t count, lf_stream stream) {

@@ -24,7 +24,8 @@ struct CommunicatorConfig {
 // Calls of the plugin are watched as the device's are. All ranks make the same calls in the same order. Nothing here
 // waits for a peer: a sum is enqueued, and a thread of the communicator watches it. Where something went wrong, be it
 // an error of the vendor's, a collective that is overdue, or a peer that is gone, that thread ends what waits on this
-// rank's streams, and require_sound throws the first cause.
+// rank's streams, and require_sound throws the first cause. Where a collective is overdue, it also asks which ranks are
+// silent, if `meeting` has a roll call.
 class Communicator {
  public:
   // Every rank calls it; `meeting` carries the id. Blocks until all have, or the timeout. Throws kUnavailable on every
@@ -44,11 +45,13 @@ class Communicator {
 
  private:
   void watch();
+  std::string with_silent_ranks(std::string overdue);
   void keep(const Error& cause);
 
   const Device& device_;
   const lf_collective_api* api_;
   const std::string what_;  // "device kunlun, gradients"
+  const std::unique_ptr<RollCall> roll_;
   lf_communicator handle_ = nullptr;
 
   mutable std::mutex mutex_;  // of what follows

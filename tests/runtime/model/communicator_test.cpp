@@ -7,6 +7,8 @@
 
 #include <gmock/gmock.h>
 
+#include "comm/key_value_store.h"
+#include "comm/roll_call.h"
 #include "support/host_device.h"
 #include "support/thread_group.h"
 
@@ -103,6 +105,42 @@ TEST_F(CommunicatorTest, a_call_that_is_refused_ends_the_communicator_and_says_w
                 HasSubstr("gradients: the call was refused"));
     EXPECT_EQ(script().aborts, 1);
   }
+}
+
+// Ranks 0 and 2 wait; 1 is stopped: nothing of it answers.
+TEST_F(CommunicatorTest, a_collective_that_is_overdue_names_the_ranks_that_are_silent) {
+  const auto store = in_process_store();
+  test::with_thread_ranks(3, [&](Group& threads) {
+    const auto membership = std::make_shared<Membership>(RendezvousConfig{.rank = threads.rank(), .size = 3}, store);
+    struct Meeting final : Exchange {
+      Group& of;
+      std::shared_ptr<Membership> membership;
+      Meeting(Group& group, std::shared_ptr<Membership> members) : of(group), membership(std::move(members)) {}
+      int rank() const override { return of.rank(); }
+      int size() const override { return of.size(); }
+      std::vector<std::string> all_gather(const std::string& mine) override { return of.all_gather(mine); }
+      std::vector<std::string> all_to_all(const std::vector<std::string>& to) override { return of.all_to_all(to); }
+      std::unique_ptr<RollCall> roll_call(const std::string& name) override {
+        return rank() == 1 ? nullptr : std::make_unique<StoredRoll>(membership, name);
+      }
+    } meeting(threads, membership);
+    const auto communicator = make(meeting);
+    threads.barrier();
+    script().state_code = LF_E_TIMEOUT;
+    std::string cause;
+    while (cause.empty()) {
+      try {
+        communicator->require_sound();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      } catch (const Error& error) {
+        cause = error.what();
+      }
+    }
+    EXPECT_EQ(cause, threads.rank() == 1 ? "device card, gradients: a peer is gone"
+                                         : "device card, gradients: a peer is gone; rank 1 is silent: stopped, at "
+                                           "something else, or cut off");
+    threads.barrier();
+  });
 }
 
 TEST_F(CommunicatorTest, a_sound_one_is_freed_without_an_abort) {

@@ -10,19 +10,17 @@
 #include "core/error.h"
 #include "data/dataset.h"
 #include "load/load.h"
-#include "metrics/metrics.h"
 #include "model/runner.h"
 #include "optimizer/adamw.h"
 #include "reduction/reduction.h"
 #include "train/gradient_copies.h"
 #include "train/gradient_transport.h"
+#include "train/model_export.h"
 #include "train/optimizer_memory.h"
-#include "train/profile.h"
 #include "train/run_directory.h"
 #include "train/saving.h"
 #include "train/session.h"
-#include "train/step_sums.h"
-#include "train/stopwatch.h"
+#include "train/step_report.h"
 #include "train/train.h"
 #include "train/weights.h"
 
@@ -35,33 +33,15 @@ class Trainer {
   int run();  // once; see run_training
 
  private:
-  // Of this rank's training thread.
-  struct TimeSpent {
-    double model_seconds = 0, model_cpu_seconds = 0;  // forward and backward
-    double peer_wait_seconds = 0;                     // for slower ranks, exchanging sums of losses
-    double optimizer_seconds = 0, optimizer_cpu_seconds = 0;
-  };
-  struct Step {
-    StepWork work;
-    StepSums sums;
-    ReducedStep reduced;
-    StepStats stats;
-    TimeSpent spent;
-  };
   std::unique_ptr<Reducer> make_gradient_reducer();
   void begin();
   void count_steps(LoaderInputs& inputs);
   void announce() const;
   std::string go_on() const;  // what goes on with this run: "the same command", or where --fresh began it the other one
-  void open_metrics();
   void warn_of_step_size() const;
   int run_steps();
   int run_steps_or_name_the_cause();
-  Step train(StepWork work);
-  void report(const Step& step, const Stopwatch& whole);
-  const std::vector<double>& observed_seconds(const Step& step) const;  // what costs are learned from
-  double slowest_rank(const Step& step) const;                          // by these
-  double step_flops(const StepWork& work) const;
+  TrainedStep train(StepWork work);
   bool save_due() const;
   void save();
   std::optional<Error> failure_of_saving();
@@ -71,7 +51,7 @@ class Trainer {
   void record_operators_on_cpu();
   void finish();
   [[noreturn]] void export_models_instead(const Error& unsaved);
-  void export_models();
+  TrainedRun trained_run();
   void start_average();
   TrainedState trained_state();
   const Dataset* dataset() const { return dataset_ ? &*dataset_ : nullptr; }  // null: streamed
@@ -98,18 +78,16 @@ class Trainer {
   LocalExchange alone_;  // data parallel: rank 0 holds, and writes, all of the state
   CheckpointWriter writer_;
   std::unique_ptr<Reducer> reducer_;
-  std::function<CopiedBytes()> copied_;  // of the reducer, where gradients come from a device
-  std::unique_ptr<Loader> loader_;       // none: nothing is left to do
-  std::optional<Metrics> metrics_;       // rank 0
+  std::function<CopiedBytes()> copied_;   // of the reducer, where gradients come from a device
+  std::unique_ptr<Loader> loader_;        // none: nothing is left to do
+  std::optional<StepReporter> reporter_;  // rank 0
 
   int64_t total_steps_ = 0;
   int64_t steps_before_ = 0;  // for which the run that is resumed was laid out; 0: none, or not known
   int64_t finished_ = 0, updates_ = 0, saved_ = -1;  // steps
   DataPosition position_;
   std::string balance_state_;  // of a run that this one goes on from, and at the end of this one's
-  // Rank 0: seconds of a step that reduction was waited for, of compute over ranks, and of what is neither.
-  RecentMean exposed_, compute_, other_;
-  double started_ = 0, last_save_ = 0;
+  double last_save_ = 0;
 };
 
 }  // namespace lf

@@ -34,10 +34,20 @@ std::vector<Limit> reachable_limits(const lf_balance_input& input, int32_t slots
     for (const auto& [amounts, limit] :
          {std::pair(part.rows, part.row_limit), std::pair(part.bytes, part.byte_limit)}) {
       if (limit <= 0) continue;
-      int64_t sum = 0;
-      for (uint64_t i = 0; i < part.n_atoms; ++i) sum += amounts[i];
-      if (sum > limit)
-        limits.push_back({&part, amounts, limit, static_cast<double>(sum) / (static_cast<double>(limit) * slots)});
+      const auto refused = [&](const std::string& what) {
+        return sdk::Failure(LF_E_INVALID, "part " + std::string(sdk::view(part.name)) + ": " + what);
+      };
+      int64_t sum = 0, all_room = 0;
+      for (uint64_t i = 0; i < part.n_atoms; ++i)
+        if (amounts[i] < 0 || __builtin_add_overflow(sum, amounts[i], &sum))
+          throw refused("expected rows and bytes of atoms from 0 on that add up to less than 2^63, got " +
+                        std::to_string(amounts[i]) + " of atom " + std::to_string(i));
+      if (sum <= limit) continue;
+      // The room of many slots is added up, and what samples need of it.
+      if (__builtin_mul_overflow(limit, int64_t{slots}, &all_room) || __builtin_add_overflow(all_room, sum, &all_room))
+        throw refused("expected a limit that all micro-batches together keep below 2^63, got " + std::to_string(limit) +
+                      " for " + std::to_string(slots) + " of them");
+      limits.push_back({&part, amounts, limit, static_cast<double>(sum) / (static_cast<double>(limit) * slots)});
     }
   }
   std::ranges::stable_sort(limits, std::greater<>{}, &Limit::use);
@@ -104,7 +114,7 @@ Problem make_problem(const lf_balance_input& input) {
 
   if (limits.empty()) {
     problem.n_limits = 1;
-    problem.limit.push_back(std::numeric_limits<int64_t>::max() / 2);
+    problem.limit.push_back(problem.total_cost);
     problem.amount = problem.cost;
   }
 

@@ -205,5 +205,22 @@ TEST(Policies, limits_that_no_plan_can_keep_are_one_clear_error) {
   }
 }
 
+TEST(Policies, amounts_and_limits_that_cannot_be_added_up_are_refused_with_the_number_that_is_too_large) {
+  const auto refusal_of = [](std::vector<int64_t> rows, int64_t limit) -> std::string {
+    BalanceInput input = plain_problem(4, 1, std::vector<double>(rows.size(), 1.0), rows);
+    input.parts[0].row_limit = limit;
+    try {
+      make_policy("minimax").plan(input);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "a plan came out";
+  };
+  constexpr int64_t kHuge = int64_t{1} << 61;
+  EXPECT_THAT(refusal_of({kHuge, kHuge, kHuge, kHuge, kHuge}, kHuge), HasSubstr("got 2305843009213693952 of atom 3"));
+  EXPECT_THAT(refusal_of({kHuge, kHuge, kHuge}, kHuge + 1), HasSubstr("got 2305843009213693953 for 4 of them"));
+  EXPECT_EQ(refusal_of({kHuge / 4, kHuge / 4, kHuge / 4, kHuge / 4}, kHuge / 2), "a plan came out");
+}
+
 }  // namespace
 }  // namespace lf

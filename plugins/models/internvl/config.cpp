@@ -71,6 +71,8 @@ void parse_vision(InternVlConfig& config, JsonFields& fields, const json& object
   v.qkv_bias = fields.flag(qkv_bias, fields.usual(qkv_bias, false));
   v.layer_norm_eps = fields.positive_number("layer_norm_eps", fields.usual("layer_norm_eps", 1e-6));
   v.layer_scale = fields.number(original ? "initializer_factor" : "layer_scale_init_value", 0.1);
+  // Converters of published models leave the authors' name beside transformers' own, which is the one that counts.
+  if (!original) fields.ignore({"initializer_factor"});
   v.initializer_range = fields.positive_number("initializer_range", 0.02);
   fields.only("hidden_act", {"gelu"}, kNotBuilt);
   for (const char* name : {"attention_dropout", "hidden_dropout_prob", "projection_dropout", "dropout"})

@@ -62,7 +62,8 @@ void apply(const json& object, const std::string& file, TileRules& rules, Normal
   check_size(fields, object, "crop_size", rules.tile);
   rules.least = fields.positive("min_patches", rules.least);
   rules.most = fields.positive("max_patches", rules.most);
-  if (fields.has("crop_to_patches") && !fields.flag("crop_to_patches", true)) rules.least = rules.most = 1;
+  // crop_to_patches is left unread: files have GotOcr2ImageProcessor's own false, and InternVLProcessor tiles whatever
+  // they say (images_kwargs of processing_internvl.py overrules them).
   for (const char* name : {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"})
     fields.only(name, {true}, "not built");
   fields.only("resample", {kBicubic}, "only bicubic is built");

@@ -2,8 +2,9 @@
 //
 // Sources: config.json of the authors' layout (min_dynamic_patch, max_dynamic_patch, use_thumbnail,
 // dynamic_image_size); preprocessor_config.json or processor_config.json as transformers 5.24 reads them
-// (GotOcr2ImageProcessor: min_patches, max_patches, crop_to_patches, size, image_mean, image_std); without a file, 1 to
-// 12 tiles with a thumbnail and ImageNet's levels, as the published models have it.
+// (GotOcr2ImageProcessor: min_patches, max_patches, size, image_mean, image_std; InternVLProcessor tiles whatever
+// crop_to_patches says); without a file, 1 to 12 tiles with a thumbnail and ImageNet's levels, as the published models
+// have it.
 #pragma once
 
 #include <cstdint>

@@ -115,6 +115,128 @@ TEST(InternVlConfig, with_many_mistakes_tells_each_once_and_nothing_that_follows
                   testing::HasSubstr("config.json.downsample_ratio"), testing::HasSubstr("config.json.novel = 2")));
 }
 
+// As transformers' convert_internvl_weights_to_hf.py and OpenGVLab's converter for 3.5 write them: the tower's fields
+// under their new names with the authors' initializer_factor left beside them, the decoder's as they were.
+TEST(InternVlConfig, of_the_published_hf_directories_is_read_whole) {
+  const json small = {{"architectures", {"InternVisionModel"}},
+                      {"attention_bias", true},
+                      {"attention_dropout", 0.0},
+                      {"dropout", 0.0},
+                      {"hidden_act", "gelu"},
+                      {"hidden_dropout_prob", 0.0},
+                      {"hidden_size", 1024},
+                      {"image_size", {448, 448}},
+                      {"initializer_factor", 0.1},
+                      {"initializer_range", 1e-10},
+                      {"intermediate_size", 4096},
+                      {"layer_norm_eps", 1e-06},
+                      {"layer_scale_init_value", 0.1},
+                      {"model_type", "internvl_vision"},
+                      {"norm_type", "layer_norm"},
+                      {"num_attention_heads", 16},
+                      {"num_channels", 3},
+                      {"num_hidden_layers", 24},
+                      {"patch_size", {14, 14}},
+                      {"projection_dropout", 0.0},
+                      {"torch_dtype", "bfloat16"},
+                      {"use_absolute_position_embeddings", true},
+                      {"use_mask_token", false},
+                      {"use_mean_pooling", true},
+                      {"use_qk_norm", false}};
+  json large = small;
+  large.update(json{{"attention_bias", false},
+                    {"hidden_size", 3200},
+                    {"intermediate_size", 12800},
+                    {"norm_type", "rms_norm"},
+                    {"num_attention_heads", 25},
+                    {"num_hidden_layers", 45},
+                    {"use_qk_norm", true}});
+  const json scaling = {{"factor", 2.0}, {"rope_type", "dynamic"}, {"type", "dynamic"}};
+  const json common = {{"bos_token_id", 1},
+                       {"hidden_act", "silu"},
+                       {"initializer_range", 0.02},
+                       {"rms_norm_eps", 1e-06},
+                       {"rope_theta", 1e6},
+                       {"torch_dtype", "bfloat16"},
+                       {"max_position_embeddings", 32768},
+                       {"use_cache", true},
+                       {"attention_dropout", 0.0}};
+  json qwen2 = common, llama = common, qwen3 = common;
+  qwen2.update(json{{"_name_or_path", "InternVL3-38B"},
+                    {"architectures", {"Qwen2ForCausalLM"}},
+                    {"hidden_size", 5120},
+                    {"intermediate_size", 27648},
+                    {"max_window_layers", 70},
+                    {"model_type", "qwen2"},
+                    {"moe_config", nullptr},
+                    {"num_attention_heads", 40},
+                    {"num_hidden_layers", 64},
+                    {"num_key_value_heads", 8},
+                    {"rope_scaling", scaling},
+                    {"sliding_window", nullptr},
+                    {"use_bfloat16", true},
+                    {"use_sliding_window", false},
+                    {"vocab_size", 151674}});
+  llama.update(json{{"architectures", {"InternLM2ForCausalLM"}},
+                    {"attention_bias", false},
+                    {"attn_implementation", "eager"},
+                    {"head_dim", 128},
+                    {"hidden_size", 2048},
+                    {"intermediate_size", 8192},
+                    {"mlp_bias", false},
+                    {"model_type", "llama"},
+                    {"num_attention_heads", 16},
+                    {"num_hidden_layers", 24},
+                    {"num_key_value_heads", 8},
+                    {"pretraining_tp", 1},
+                    {"rope_scaling", scaling},
+                    {"vocab_size", 92553}});
+  qwen3.update(json{{"architectures", {"Qwen3ForCausalLM"}},
+                    {"attention_bias", false},
+                    {"debug", false},
+                    {"ep_size", 1},
+                    {"head_dim", 128},
+                    {"hidden_size", 4096},
+                    {"intermediate_size", 12288},
+                    {"max_window_layers", 36},
+                    {"micro_forward", false},
+                    {"model_type", "qwen3"},
+                    {"num_attention_heads", 32},
+                    {"num_hidden_layers", 36},
+                    {"num_key_value_heads", 8},
+                    {"rope_scaling", nullptr},
+                    {"skip_checkpoint", false},
+                    {"sliding_window", nullptr},
+                    {"tie_word_embeddings", false},
+                    {"use_deepep", false},
+                    {"use_sliding_window", false},
+                    {"vocab_size", 151936}});
+  for (const json& tower : {small, large})
+    for (const auto& [text, image_token] : {std::pair{qwen2, 151667}, {llama, 92546}, {qwen3, 151671}}) {
+      SCOPED_TRACE(tower["hidden_size"].dump() + text["model_type"].dump());
+      const json published = {{"architectures", {"InternVLForConditionalGeneration"}},
+                              {"downsample_ratio", 0.5},
+                              {"image_seq_length", 256},
+                              {"image_token_id", image_token},
+                              {"model_type", "internvl"},
+                              {"projector_hidden_act", "gelu"},
+                              {"text_config", text},
+                              {"torch_dtype", "bfloat16"},
+                              {"transformers_version", "4.52.0.dev0"},
+                              {"vision_config", tower},
+                              {"vision_feature_layer", -1},
+                              {"vision_feature_select_strategy", "default"}};
+      ASSERT_EQ(refusal(published, [](json&) {}), "accepted");
+      const InternVlConfig config = parse_config(published.dump());
+      EXPECT_EQ(config.vision.hidden_size, tower["hidden_size"].get<int64_t>());
+      EXPECT_EQ(config.vision.layer_scale, 0.1);
+      EXPECT_EQ(config.vision.rms_norm, tower["norm_type"] == "rms_norm");
+      EXPECT_EQ(config.vision.query_key_norms, tower["use_qk_norm"].get<bool>());
+      EXPECT_EQ(config.text.num_hidden_layers, text["num_hidden_layers"].get<int64_t>());
+      EXPECT_EQ(config.tile_tokens(), 256);
+    }
+}
+
 // Published InternVL3 files name experts of towers that have none, and all that transformers 4 knows of generation.
 TEST(InternVlConfig, with_experts_that_are_switched_off_and_bookkeeping_is_read) {
   EXPECT_EQ(

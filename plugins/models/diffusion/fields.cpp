@@ -1,20 +1,20 @@
 #include "diffusion/fields.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "diffusion/model_time.h"
+#include "family/fields.h"
 #include "lf/plugin_sdk/tensor.hpp"
 
 namespace lf::diffusion {
 namespace {
 
-[[noreturn]] void refuse(const std::string& field, const std::string& expected) {
-  throw sdk::Failure(LF_E_DATA, fmt::format("field {}: expected {}", field, expected));
-}
+using family::refuse_field;
 
 std::string shown(const lf_tensor& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.shape, tensor.shape + tensor.ndim, ", "));
@@ -32,7 +32,7 @@ class Fields {
     }
   }
 
-  // Null where there is none. -1 in the shape stands for any length.
+  // Null where there is none. -1 in the shape stands for any length but 0. Floats are finite.
   const lf_tensor* find(const std::string& name, int32_t dtype, std::vector<int64_t> shape) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) return nullptr;
@@ -41,13 +41,16 @@ class Fields {
     bool fits = tensor->dtype == dtype && tensor->ndim == static_cast<int32_t>(shape.size());
     for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] < 0 || tensor->shape[i] == shape[i];
     if (!fits)
-      refuse(prefix_ + name, fmt::format("{} [{}] (-1: any), got {}", dtype == LF_DTYPE_I64 ? "i64" : "f32",
-                                         fmt::join(shape, ", "), shown(*tensor)));
+      refuse_field(prefix_ + name, fmt::format("{} [{}] (-1: any), got {}", dtype == LF_DTYPE_I64 ? "i64" : "f32",
+                                               fmt::join(shape, ", "), shown(*tensor)));
+    if (sdk::element_count(*tensor) == 0)
+      refuse_field(prefix_ + name, fmt::format("one or more along each axis, got {}", shown(*tensor)));
+    if (dtype == LF_DTYPE_F32) family::finite_floats(prefix_ + name, *tensor);
     return tensor;
   }
   const lf_tensor& needed(const std::string& name, int32_t dtype, std::vector<int64_t> shape) {
     const lf_tensor* tensor = find(name, dtype, std::move(shape));
-    if (tensor == nullptr) refuse(prefix_ + name, "it to be there");
+    if (tensor == nullptr) refuse_field(prefix_ + name, "it to be there");
     return *tensor;
   }
   void ignore(std::initializer_list<const char*> names) {
@@ -65,8 +68,8 @@ class Fields {
     int64_t stride = 1;
     for (int32_t i = tensor.ndim; i-- > 0; stride *= tensor.shape[i])
       if (tensor.shape[i] < 0 || (tensor.shape[i] > 1 && tensor.strides[i] != stride))
-        refuse(name, "a contiguous tensor");
-    if (tensor.device_uid != 0) refuse(name, "a tensor in host memory");
+        refuse_field(name, "a contiguous tensor");
+    if (tensor.device_uid != 0) refuse_field(name, "a tensor in host memory");
   }
 
   std::string prefix_;
@@ -81,6 +84,14 @@ std::vector<float> part(const lf_tensor& tensor, int64_t sample) {
   return {floats(tensor) + sample * each, floats(tensor) + (sample + 1) * each};
 }
 
+// Of a field whose values lie from `least` to `most`.
+void within(const std::string& field, const lf_tensor& tensor, double least, double most) {
+  for (const float value : family::finite_floats(field, tensor))
+    if (value < least || value > most)
+      refuse_field(field, fmt::format("values from {} to {}, got {}", least, most, value));
+}
+
+constexpr double kLatest = 1000;           // a time of noise alone
 constexpr int64_t kLargestSide = 1 << 20;  // products of three stay within 64 bits
 
 // What every architecture's samples have.
@@ -89,6 +100,8 @@ std::vector<PackedSample> common(Fields& fields, const DiffusionConfig& config, 
   const lf_tensor& text = fields.needed("context", LF_DTYPE_F32, {batch, -1, config.text_columns});
   const lf_tensor* weight = fields.find("weight", LF_DTYPE_F32, {batch});
   const lf_tensor* time = fields.find("timestep", LF_DTYPE_F32, {batch});
+  if (weight != nullptr) within(fields.prefix() + "weight", *weight, 0, std::numeric_limits<float>::max());
+  if (time != nullptr) within(fields.prefix() + "timestep", *time, 0, kLatest);
   std::vector<PackedSample> samples(static_cast<size_t>(batch));
   for (int64_t b = 0; b < batch; ++b) {
     PackedSample& sample = samples[static_cast<size_t>(b)];
@@ -110,7 +123,7 @@ void take_rows(PackedSample& sample, const lf_tensor& noisy, const lf_tensor& ta
 }
 
 void need_time(const std::vector<PackedSample>& samples, const Fields& fields) {
-  if (samples.front().times.empty()) refuse(fields.prefix() + "timestep", "it to be there");
+  if (samples.front().times.empty()) refuse_field(fields.prefix() + "timestep", "it to be there");
 }
 
 std::vector<PackedSample> read_flux(Fields& fields, const DiffusionConfig& config, int64_t& base) {
@@ -129,7 +142,8 @@ std::vector<PackedSample> read_flux(Fields& fields, const DiffusionConfig& confi
     for (int64_t i = 0; i < sdk::element_count(*ids); ++i) {
       const float id = floats(*ids)[i];
       if (!(id >= -kLargestSide && id <= kLargestSide) || id != static_cast<float>(static_cast<int64_t>(id)))
-        refuse(fields.prefix() + (ids == &text_ids ? "txt_ids" : "img_ids"), fmt::format("whole numbers, got {}", id));
+        refuse_field(fields.prefix() + (ids == &text_ids ? "txt_ids" : "img_ids"),
+                     fmt::format("whole numbers, got {}", id));
       positions.axes[i % 3].push_back(static_cast<int64_t>(id));
     }
   for (int64_t b = 0; b < batch; ++b) {
@@ -159,14 +173,14 @@ std::vector<PackedSample> read_qwen_image(Fields& fields, const DiffusionConfig&
     const int64_t* side = integers(shapes) + 3 * k;
     for (int i = 0; i < 3; ++i)
       if (side[i] < 1 || side[i] > kLargestSide)
-        refuse(fields.prefix() + "img_shapes", fmt::format("sides from 1 to {}, got {}", kLargestSide, side[i]));
+        refuse_field(fields.prefix() + "img_shapes", fmt::format("sides from 1 to {}, got {}", kLargestSide, side[i]));
     images.add_grid(k, side[0], side[1], side[2], true);
     text_begin = std::max({text_begin, side[1] / 2, side[2] / 2});
     if (k > 0) edit_rows += side[0] * side[1] * side[2];
   }
   if (images.axes[0].size() != static_cast<size_t>(rows + edit_rows))
-    refuse(fields.prefix() + "img_shapes", fmt::format("a first picture of {} rows, got {}", rows,
-                                                       static_cast<int64_t>(images.axes[0].size()) - edit_rows));
+    refuse_field(fields.prefix() + "img_shapes", fmt::format("a first picture of {} rows, got {}", rows,
+                                                             static_cast<int64_t>(images.axes[0].size()) - edit_rows));
   const lf_tensor* edit =
       edit_rows > 0 ? &fields.needed("edit_latents", LF_DTYPE_F32, {batch, edit_rows, config.in_channels}) : nullptr;
 
@@ -188,6 +202,7 @@ std::vector<PackedSample> read_qwen_image(Fields& fields, const DiffusionConfig&
       kept.insert(kept.end(), sample.text.begin() + row * config.text_columns,
                   sample.text.begin() + (row + 1) * config.text_columns);
     }
+    if (kept.empty()) refuse_field(fields.prefix() + "context_mask", fmt::format("a row that counts in sample {}", b));
     sample.text = std::move(kept);
     sample.text_rows = static_cast<int64_t>(positions.axes[0].size());
     for (int axis = 0; axis < 3; ++axis)
@@ -201,9 +216,9 @@ std::vector<PackedSample> read_qwen_image(Fields& fields, const DiffusionConfig&
 std::vector<bool> rows_that_count(const lf_tensor& mask, int64_t b, const Grid& grid,
                                   const std::vector<int64_t>& places, int64_t columns, const std::string& name) {
   const int64_t sides[] = {0, grid.channels, grid.frames, grid.height, grid.width};
-  if (mask.ndim != 5 || mask.dtype != LF_DTYPE_F32) refuse(name, "f32 with five axes");
+  if (mask.ndim != 5 || mask.dtype != LF_DTYPE_F32) refuse_field(name, "f32 with five axes");
   for (int i = 1; i < 5; ++i)
-    if (mask.shape[i] != 1 && mask.shape[i] != sides[i]) refuse(name, "a shape that broadcasts over target");
+    if (mask.shape[i] != 1 && mask.shape[i] != sides[i]) refuse_field(name, "a shape that broadcasts over target");
   const auto value = [&](int64_t place) {
     int64_t at = 0, rest = place;
     int64_t index[5] = {b, 0, 0, 0, 0};
@@ -220,7 +235,7 @@ std::vector<bool> rows_that_count(const lf_tensor& mask, int64_t b, const Grid& 
     for (int64_t c = 0; c < columns; ++c)
       if (const float v = value(places[row * static_cast<size_t>(columns) + static_cast<size_t>(c)]);
           v != first || (v != 0 && v != 1))
-        refuse(name, "0 or 1, the same within each patch");
+        refuse_field(name, "0 or 1, the same within each patch");
     counts.push_back(first == 1);
   }
   return counts;
@@ -232,8 +247,8 @@ std::vector<PackedSample> read_wan(Fields& fields, const DiffusionConfig& config
   const Grid grid{config.out_channels, noisy.shape[2], noisy.shape[3], noisy.shape[4]};
   const std::vector<int64_t>& patch = config.patch_sizes;
   if (grid.frames % patch[0] != 0 || grid.height % patch[1] != 0 || grid.width % patch[2] != 0)
-    refuse(fields.prefix() + "noisy_latents",
-           fmt::format("frames, height and width in multiples of {}, got {}", fmt::join(patch, ", "), shown(noisy)));
+    refuse_field(fields.prefix() + "noisy_latents", fmt::format("frames, height and width in multiples of {}, got {}",
+                                                                fmt::join(patch, ", "), shown(noisy)));
   const lf_tensor& target =
       fields.needed("target", LF_DTYPE_F32, {batch, config.out_channels, grid.frames, grid.height, grid.width});
   const int64_t more = config.in_channels - config.out_channels;
@@ -242,9 +257,10 @@ std::vector<PackedSample> read_wan(Fields& fields, const DiffusionConfig& config
   std::vector<PackedSample> samples = common(fields, config, batch);
   const int64_t columns = config.out_columns(), rows = grid.values() / columns;
   const lf_tensor* token_time = fields.find("token_timestep", LF_DTYPE_F32, {batch, rows});
+  if (token_time != nullptr) within(fields.prefix() + "token_timestep", *token_time, 0, kLatest);
   const lf_tensor* mask = fields.find("loss_mask", LF_DTYPE_F32, {-1, -1, -1, -1, -1});
   if (mask != nullptr && mask->shape[0] != 1 && mask->shape[0] != batch)
-    refuse(fields.prefix() + "loss_mask", "a shape that broadcasts over target");
+    refuse_field(fields.prefix() + "loss_mask", "a shape that broadcasts over target");
   if (token_time == nullptr) need_time(samples, fields);
   const Grid in_grid{config.in_channels, grid.frames, grid.height, grid.width};
   const std::vector<int64_t> in_places = patch_places(in_grid, patch, PatchOrder::kChannelFirst);
@@ -272,7 +288,7 @@ std::vector<PackedSample> read_wan(Fields& fields, const DiffusionConfig& config
       counts =
           rows_that_count(*mask, mask->shape[0] == 1 ? 0 : b, grid, out_places, columns, fields.prefix() + "loss_mask");
     const auto n = std::count(counts.begin(), counts.end(), true);
-    if (n == 0) refuse(fields.prefix() + "loss_mask", "something that counts");
+    if (n == 0) refuse_field(fields.prefix() + "loss_mask", "something that counts");
     for (const bool row : counts) sample.share.push_back(row ? 1.0f / static_cast<float>(n * columns) : 0.0f);
     if (token_time != nullptr) {
       sample.times.clear();

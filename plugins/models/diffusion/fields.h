@@ -9,10 +9,11 @@
 
 namespace lf::diffusion {
 
-// Floating tensors are f32. B samples of one size; samples of several sizes have "0.", "1." ... before each name.
+// Floating tensors are f32 and finite, and no axis is empty. B samples of one size; samples of several sizes have "0.",
+// "1." ... before each name.
 //   noisy_latents, target   [B, rows, in_channels] (Flux, Qwen-Image) or [B, channels, frames, height, width] (Wan)
 //   timestep                [B], 0 to 1000
-//   weight                  [B]: of each sample's mean squared error; without it 1
+//   weight                  [B]: of each sample's mean squared error, 0 or more; without it 1
 //   context                 [B, L, text columns]
 //   context_mask            [B, L]; rows with 0 are left out, and keep their positions (Qwen-Image)
 //   pooled, guidance        [B, pooled columns], [B] (Flux)

@@ -1,6 +1,7 @@
 #include "family/fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,6 +23,16 @@ void check_contiguous(const lf_tensor& tensor, std::string_view field) {
 
 void refuse_field(std::string_view field, const std::string& expected) {
   throw sdk::Failure(LF_E_DATA, fmt::format("field {}: expected {}", field, expected));
+}
+
+std::span<const float> finite_floats(std::string_view field, const lf_tensor& tensor) {
+  if (tensor.dtype != LF_DTYPE_F32) refuse_field(field, "f32");
+  const std::span<const float> values(static_cast<const float*>(tensor.data),
+                                      static_cast<size_t>(sdk::element_count(tensor)));
+  const auto wrong = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  if (wrong != values.end())
+    refuse_field(field, fmt::format("finite values, got {} at {}", *wrong, wrong - values.begin()));
+  return values;
 }
 
 Fields::Fields(std::span<const lf_named_tensor> fields, std::string family) : family_(std::move(family)) {

@@ -18,6 +18,9 @@ namespace lf::family {
 // Throws sdk::Failure LF_E_DATA "field NAME: expected ...".
 [[noreturn]] void refuse_field(std::string_view field, const std::string& expected);
 
+// The values of a field of f32. Throws for other types and for values that are not finite, with the first one's place.
+std::span<const float> finite_floats(std::string_view field, const lf_tensor& tensor);
+
 class Fields {
  public:
   // `family` for messages. The tensors outlive this. Throws for one that is not contiguous in host memory.

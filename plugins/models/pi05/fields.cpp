@@ -1,7 +1,6 @@
 #include "pi05/fields.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 
@@ -29,12 +28,7 @@ class Batch {
   std::optional<std::span<const float>> floats(const std::string& name, const Shape& shape) {
     const lf_tensor* tensor = find(name, shape);
     if (tensor == nullptr) return std::nullopt;
-    if (tensor->dtype != LF_DTYPE_F32) refuse_field(name, "f32");
-    const std::span<const float> values(static_cast<const float*>(tensor->data),
-                                        static_cast<size_t>(sdk::element_count(*tensor)));
-    for (size_t i = 0; i < values.size(); ++i)
-      if (!std::isfinite(values[i])) refuse_field(name, fmt::format("finite values, got {} at {}", values[i], i));
-    return values;
+    return family::finite_floats(name, *tensor);
   }
   std::span<const float> needed(const std::string& name, const Shape& shape) {
     const auto values = floats(name, shape);

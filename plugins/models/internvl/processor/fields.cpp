@@ -27,6 +27,7 @@ std::vector<const float*> read_tiles(Fields& fields, const InternVlConfig& confi
   if (pixels->dtype != LF_DTYPE_F32 || pixels->ndim != 4 || pixels->shape[1] != 3 || pixels->shape[2] != side ||
       pixels->shape[3] != side)
     refuse_field("pixel_values", fmt::format("f32 [tiles, 3, {0}, {0}]", side));
+  const std::span<const float> values = family::finite_floats("pixel_values", *pixels);
   std::vector<int64_t> kept(static_cast<size_t>(pixels->shape[0]), 1);
   if (flags != nullptr) kept = fields.integers("image_flags", *flags);
   if (static_cast<int64_t>(kept.size()) != pixels->shape[0])
@@ -34,8 +35,7 @@ std::vector<const float*> read_tiles(Fields& fields, const InternVlConfig& confi
   std::vector<const float*> tiles;
   for (size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] != 0 && kept[i] != 1) refuse_field("image_flags", fmt::format("0 or 1, got {}", kept[i]));
-    if (kept[i] == 1)
-      tiles.push_back(static_cast<const float*>(pixels->data) + static_cast<int64_t>(i) * 3 * side * side);
+    if (kept[i] == 1) tiles.push_back(values.data() + static_cast<int64_t>(i) * 3 * side * side);
   }
   return tiles;
 }

@@ -35,6 +35,9 @@ class Inputs {
     if (seconds != nullptr &&
         (seconds->dtype != LF_DTYPE_F32 || seconds->ndim != 1 || seconds->shape[0] != grid->shape[0]))
       refuse_field("second_per_grid_ts", fmt::format("f32 [{}]", grid->shape[0]));
+    const std::span<const float> values = family::finite_floats(pixel_name, *pixels);
+    std::span<const float> durations;
+    if (seconds != nullptr) durations = family::finite_floats("second_per_grid_ts", *seconds);
     const std::vector<int64_t> sides = fields.integers(grid_name, *grid);
     const int64_t merge = config.vision.spatial_merge_size;
     int64_t row = 0;
@@ -51,10 +54,10 @@ class Inputs {
       if ((!video && input.groups != 1) || input.height % merge != 0 || input.width % merge != 0)
         refuse_field(grid_name, fmt::format("sides in multiples of {}, and one group in a picture; got {} x {} x {}",
                                             merge, input.groups, input.height, input.width));
-      if (seconds != nullptr) input.seconds_per_group = static_cast<const float*>(seconds->data)[i];
+      if (seconds != nullptr) input.seconds_per_group = durations[static_cast<size_t>(i)];
       if (input.patches() > pixels->shape[0] - row)
         refuse_field(pixel_name, fmt::format("as many rows as {} says, got {}", grid_name, pixels->shape[0]));
-      input.source = ReadyRows{static_cast<const float*>(pixels->data) + row * columns};
+      input.source = ReadyRows{values.data() + row * columns};
       row += input.patches();
       inputs_.push_back(std::move(input));
     }

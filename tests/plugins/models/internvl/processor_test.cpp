@@ -340,6 +340,13 @@ TEST_F(Tensors, wrong_shapes_flags_and_names_are_refused_by_name) {
   fields_.drop("tiles_per_sample");
   fields_.add_integers("pixel_mask", {2});
   EXPECT_THAT(refusal(), testing::HasSubstr("pixel_mask"));
+  fields_.drop("pixel_mask");
+  fields_.drop("tiles_per_sample");
+  fields_.drop("pixel_values");
+  std::vector<float> pixels(3 * kTile * kTile);
+  pixels[7] = INFINITY;
+  fields_.add_floats("pixel_values", pixels, {1, 3, kTile, kTile});
+  EXPECT_THAT(refusal(), testing::EndsWith("field pixel_values: expected finite values, got inf at 7"));
 }
 
 uint64_t fnv(const std::vector<uint8_t>& bytes) {
@@ -408,6 +415,28 @@ TEST(Tiles, pictures_give_the_references_tiles_level_for_level) {
           }
       }
       EXPECT_EQ(std::to_string(fnv(levels)), one["tiles"][static_cast<size_t>(t)].get<std::string>()) << "tile " << t;
+    }
+  }
+}
+
+// The files say crop_to_patches false, and the processor that saved them tiles all the same.
+TEST(Tiles, the_files_that_the_reference_saves_give_as_many_tiles_as_the_reference_takes) {
+  const json saved = json::parse(std::ifstream(test::processor_fixture("internvl.json")))["saved"];
+  json config = small_config(false);
+  config["vision_config"]["image_size"] = saved["tile"];
+  const InternVlConfig parsed = parse_config(config.dump());
+  ASSERT_EQ(saved["files"].size(), 2u);
+  for (const auto& [name, file] : saved["files"].items()) {
+    const test::TemporaryFolder folder;
+    folder.write(name.c_str(), file);
+    const auto tiles = [&](const json& picture, const TileOptions& options) {
+      const RecordedHost host(picture[0], picture[1], 1);
+      const TileRules rules = read_tile_rules(parsed, folder.path(), json::object(), options);
+      return TileFiles(&host.host).plan_image("picture", 1, rules).groups;
+    };
+    for (const json& picture : saved["pictures"]) {
+      EXPECT_EQ(tiles(picture, {}), picture[2].get<int64_t>()) << name << picture;
+      EXPECT_EQ(tiles(picture, {.most = 1}), 1) << name << picture;
     }
   }
 }

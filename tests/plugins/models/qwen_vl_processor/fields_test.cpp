@@ -1,6 +1,7 @@
 #include "qwen_vl/processor/fields.h"
 
 #include <fstream>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -168,6 +169,15 @@ TEST_F(FieldsErrors, each_wrong_field_is_named) {
   EXPECT_THAT(refusal(), testing::HasSubstr("place for 0 pictures"));
   replace("input_ids", {1, 2, 3, 4, 5, -6}, {1, 6});
   EXPECT_THAT(refusal(), testing::HasSubstr("input_ids"));
+}
+
+TEST_F(FieldsErrors, a_pixel_that_is_not_finite_is_told_by_its_place) {
+  const int64_t columns = config_.vision.patch_columns();
+  std::vector<float> pixels(static_cast<size_t>(8 * columns));
+  pixels[5] = std::numeric_limits<float>::quiet_NaN();
+  fields_.drop("pixel_values");
+  fields_.add_floats("pixel_values", pixels, {8, columns});
+  EXPECT_EQ(refusal(), "field pixel_values: expected finite values, got nan at 5");
 }
 
 TEST_F(FieldsErrors, packed_rows_need_starts_that_cover_them_and_unknown_fields_are_refused) {

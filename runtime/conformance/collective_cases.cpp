@@ -1,6 +1,9 @@
 // Promises of lf/plugin_api/collective.h, alone and between two processes.
-#include <cmath>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,14 +18,14 @@ using Api = lf_collective_api;
 constexpr uint64_t kElements = 1000;
 
 struct Group {
-  Group(Card& owner, int32_t rank, int32_t size, const std::string& id) : card(owner) {
+  Group(Card& owner, int32_t rank, int32_t size, const std::string& id, int64_t timeout_ms = 8000) : card(owner) {
     api = card.bench.table<Api>(LF_COLLECTIVE_INTERFACE);
     auto config = sdk::with_header<lf_communicator_config>();
     config.rank = rank;
     config.size = size;
     config.id = id.data();
     config.id_bytes = id.size();
-    config.timeout_ms = 8000;
+    config.timeout_ms = timeout_ms;
     config.name = sdk::str("kit");
     card.bench.ask<&Api::create>(api, card.device, static_cast<const lf_communicator_config*>(&config), &handle)
         .must_succeed();
@@ -167,12 +170,12 @@ using Body = std::function<void(Group&, int32_t rank)>;
 
 constexpr int kSkippedCode = 3;
 
-[[noreturn]] void run_rank_1(Bench& b, Pipe& id, Pipe& said, const Body& body) {
+[[noreturn]] void run_rank_1(Bench& b, Pipe& id, Pipe& said, const Body& body, int64_t timeout_ms) {
   int code = 0;
   std::string text;
   try {
     Card card(b, 1);
-    Group group(card, 1, 2, id.receive());
+    Group group(card, 1, 2, id.receive(), timeout_ms);
     body(group, 1);
   } catch (const Skip& skip) {
     code = kSkippedCode;
@@ -185,11 +188,11 @@ constexpr int kSkippedCode = 3;
   _exit(code);
 }
 
-void two_ranks(Bench& b, const Body& body) {
+void two_ranks(Bench& b, const Body& body, int64_t timeout_ms = 8000) {
   Pipe id, said;
   const pid_t child = fork();  // before the plugin is started
-  if (child == 0) run_rank_1(b, id, said, body);
-  std::string wrong_here;
+  if (child == 0) run_rank_1(b, id, said, body, timeout_ms);
+  std::string wrong_here, skipped_here;
   {
     Card card(b);
     uint32_t count = 0;
@@ -199,8 +202,10 @@ void two_ranks(Bench& b, const Body& body) {
       const std::string made = new_id(b);
       id.send(made);
       try {
-        Group group(card, 0, 2, made);
+        Group group(card, 0, 2, made, timeout_ms);
         body(group, 0);
+      } catch (const Skip& skip) {
+        skipped_here = skip.what();
       } catch (const std::exception& error) {  // rank 1 may know better why
         wrong_here = error.what();
       }
@@ -213,6 +218,7 @@ void two_ranks(Bench& b, const Body& body) {
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kSkippedCode) throw Skip(wrong_there);
   expect(wrong_here.empty(), "rank 0 of 2: {}", wrong_here);
+  if (!skipped_here.empty()) throw Skip(skipped_here);
   expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank 1 of 2: {}",
          wrong_there.empty() ? "ended early" : wrong_there);
 }
@@ -290,6 +296,105 @@ void sends(Bench& b) {
   });
 }
 
+void broadcasts(Bench& b) {
+  two_ranks(b, [&](Group& group, int32_t rank) {
+    Card& card = group.card;
+    const auto mine = floats(rank == 0 ? 3.0f : 7000.0f, 2), roots = floats(7000, 2);
+    Block in(card, mine.size()), out(card, mine.size());
+    card.upload(in.at(), mine);
+    const auto from_rank_1 = [&](void* to, const char* what) {
+      card.bench
+          .ask<&Api::broadcast>(group.api, group.handle, static_cast<const void*>(in.at()), to, kElements,
+                                int32_t{LF_DTYPE_F32}, 1, lf_stream{})
+          .must_succeed();
+      card.synchronize();
+      expect_same(card.download(to, mine.size()), roots, what);
+    };
+    from_rank_1(out.at(), "broadcast of rank 1");
+    expect_same(card.download(in.at(), mine.size()), mine, "the input of broadcast");
+    from_rank_1(in.at(), "broadcast of rank 1 in place");
+  });
+}
+
+// Parts in elements: what a rank sends to rank 0 and 1, and where they begin, of different sizes, with gaps between.
+struct Parts {
+  uint64_t counts[2], begins[2];
+};
+
+void exchanges(Bench& b, const std::array<Parts, 2>& sent, const std::array<Parts, 2>& received) {
+  two_ranks(b, [&](Group& group, int32_t rank) {
+    Card& card = group.card;
+    const Parts &out_parts = sent[rank], &in_parts = received[rank];
+    const auto mine = floats(rank == 0 ? 0.0f : 10000.0f, 1), untouched = floats(-1, 0);
+    Block in(card, mine.size()), out(card, mine.size());
+    card.upload(in.at(), mine);
+    card.upload(out.at(), untouched);
+    const Answer answer = card.bench.ask<&Api::all_to_all>(
+        group.api, group.handle, static_cast<const void*>(in.at()), &out_parts.counts[0], &out_parts.begins[0],
+        out.at(), &in_parts.counts[0], &in_parts.begins[0], int32_t{LF_DTYPE_F32}, lf_stream{});
+    if (answer.code == LF_E_UNSUPPORTED) throw Skip(answer.message);
+    answer.must_succeed();
+    card.synchronize();
+    auto wanted = untouched;
+    for (size_t peer = 0; peer < 2; ++peer) {
+      const float first = (peer == 0 ? 0.0f : 10000.0f) + static_cast<float>(sent[peer].begins[rank]);
+      const auto part = floats(first, 1, in_parts.counts[peer]);
+      std::copy(part.begin(), part.end(), wanted.begin() + static_cast<int64_t>(in_parts.begins[peer] * sizeof(float)));
+    }
+    expect_same(card.download(out.at(), mine.size()), wanted, "all_to_all of two ranks");
+  });
+}
+
+void exchanges_uneven_parts(Bench& b) {
+  exchanges(b, {Parts{{3, 700}, {10, 100}}, Parts{{5, 1}, {0, 900}}},
+            {Parts{{3, 5}, {0, 400}}, Parts{{700, 1}, {200, 7}}});
+}
+
+void exchanges_where_a_rank_has_nothing(Bench& b) {
+  exchanges(b, {Parts{{3, 0}, {10, 0}}, Parts{{0, 0}, {0, 0}}}, {Parts{{3, 0}, {20, 0}}, Parts{{0, 0}, {0, 0}}});
+}
+
+constexpr int64_t kLongerThanAnyCase = 600'000;  // so that it is abort which ends the waiting
+
+void abort_wakes_a_waiter(Bench& b) {
+  two_ranks(
+      b,
+      [&](Group& group, int32_t rank) {
+        Card& card = group.card;
+        {
+          Group alone(card, 0, 1, new_id(card.bench));
+          const Answer answer = card.bench.ask<&Api::abort>(alone.api, alone.handle);
+          if (answer.code == LF_E_UNSUPPORTED) throw Skip(answer.message);
+        }
+        Block block(card, kElements * sizeof(float));
+        card.upload(block.at(), floats(1, 1));
+        group.all_reduce(block.at(), block.at(), kElements, LF_DTYPE_F32).must_succeed();
+        card.synchronize();
+        if (rank == 1) _exit(0);  // without a word, as the dead are
+        std::atomic<bool> in_flight = false;
+        std::thread waiter([&] {  // not through Bench::ask: its breadcrumb is one for the whole process
+          lf_err err = sdk::make_err();
+          card.api->bind_thread(card.device, &err);
+          in_flight = true;
+          group.api->all_reduce(group.handle, block.at(), block.at(), kElements, LF_DTYPE_F32, LF_REDUCE_SUM,
+                                lf_stream{}, &err);
+          card.api->synchronize(card.device, &err);
+        });
+        while (!in_flight) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it waits, most likely
+        const Answer aborted = card.bench.ask<&Api::abort>(group.api, group.handle);
+        card.bench.crumb().enter("lf_collective_api.all_reduce or synchronize of another thread, after abort");
+        waiter.join();
+        card.bench.crumb().leave();
+        aborted.must_succeed();
+        group.all_reduce(block.at(), block.at(), kElements, LF_DTYPE_F32).must_fail();
+        const auto bytes = pattern(kElements);
+        card.upload(block.at(), bytes);
+        expect_same(card.download(block.at(), bytes.size()), bytes, "the card's memory after abort");
+      },
+      kLongerThanAnyCase);
+}
+
 }  // namespace
 
 std::vector<Case> collective_cases() {
@@ -305,6 +410,10 @@ std::vector<Case> collective_cases() {
       {"two_ranks_gather", gathers},
       {"two_ranks_reduce_and_scatter", scatters},
       {"one_rank_receives_what_the_other_sends", sends},
+      {"two_ranks_have_what_one_broadcasts", broadcasts},
+      {"two_ranks_exchange_parts_of_all_sizes", exchanges_uneven_parts},
+      {"two_ranks_exchange_where_one_has_nothing", exchanges_where_a_rank_has_nothing},
+      {"abort_wakes_a_rank_whose_peer_is_dead", abort_wakes_a_waiter},
   };
 }
 

@@ -3,7 +3,8 @@
 //   KitReport report = run_conformance(candidate, {});     // `lfrun plugins verify`, and lf_conformance() of the SDK
 //
 // What a plugin does wrong becomes a line: a wrong answer, a crash with its signal, silence for longer than the limit;
-// the last two with the function of the ABI that they happened in. The calling process never runs the plugin's code.
+// the last two with the function of the ABI that they happened in. After three silences nothing more is tried: a plugin
+// that hangs would take half an hour. The calling process never runs the plugin's code.
 #pragma once
 
 #include <chrono>
@@ -24,19 +25,19 @@ struct KitOptions {
   std::string only;  // cases whose name contains this; empty: all
 };
 
-enum class Outcome { kPassed, kSkipped, kFailed };
+enum class Outcome { kPassed, kSkipped, kFailed, kNotTried };
 
 struct CaseResult {
   std::string name;
   Outcome outcome = Outcome::kFailed;
-  std::string detail;  // why it failed or was skipped, one line
+  std::string detail;  // why it failed, was skipped or not tried, one line
 };
 
 struct KitReport {
   std::vector<CaseResult> cases;
   std::string refusal;  // why there was nothing to try; else empty
   size_t count(Outcome outcome) const;
-  bool passed() const { return refusal.empty() && count(Outcome::kFailed) == 0; }
+  bool passed() const { return refusal.empty() && count(Outcome::kFailed) == 0 && count(Outcome::kNotTried) == 0; }
 };
 
 // Forks; call it from a process that runs one thread. Throws lf::Error where the system gives no process or memory, and

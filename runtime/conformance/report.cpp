@@ -15,6 +15,8 @@ const char* word(Outcome outcome) {
       return "skipped";
     case Outcome::kFailed:
       return "failed";
+    case Outcome::kNotTried:
+      return "not tried";
   }
   return "failed";
 }
@@ -32,6 +34,9 @@ std::string report_text(const Candidate& candidate, const KitReport& report, boo
   text += fmt::format("{}: {}: {} passed, {} failed, {} skipped of {} cases\n", file,
                       report.passed() ? "conforms" : "does not conform", report.count(Outcome::kPassed),
                       report.count(Outcome::kFailed), report.count(Outcome::kSkipped), report.cases.size());
+  if (const size_t left = report.count(Outcome::kNotTried); left > 0)
+    text += fmt::format("{}: {} cases were {}; mend that first, or name cases by --only\n", file, left,
+                        report.cases.back().detail);
   return text;
 }
 

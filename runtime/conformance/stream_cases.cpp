@@ -95,8 +95,8 @@ void device_synchronize_waits_for_streams(Card& card) {
   const lf_stream first = card.new_stream(), second = card.new_stream();
   constexpr size_t kBytes = 1 << 20;
   Block a(card, kBytes), b(card, kBytes);
-  card.fill(a.at(), 11, kBytes, first);
-  card.fill(b.at(), 12, kBytes, second);
+  for (const uint8_t value : {uint8_t{0}, uint8_t{99}, uint8_t{11}}) card.fill(a.at(), value, kBytes, first);
+  for (const uint8_t value : {uint8_t{0}, uint8_t{99}, uint8_t{12}}) card.fill(b.at(), value, kBytes, second);
   card.synchronize();
   expect_same(card.download(a.at(), kBytes), all(11, kBytes), "the first stream after synchronize");
   expect_same(card.download(b.at(), kBytes), all(12, kBytes), "the second stream after synchronize");
@@ -176,22 +176,47 @@ void unrecorded_event_is_queried(Card& card) {
   free_event(card, event);
 }
 
+// Read by a stream that waits for nothing itself: what the event stands for must be there already.
+std::vector<uint8_t> read_beside(Card& card, lf_stream beside, const Block& block, size_t bytes) {
+  std::vector<uint8_t> got(bytes);
+  card.ask<&Api::copy>(lf_device{}, static_cast<void*>(got.data()), card.device, static_cast<const void*>(block.at()),
+                       uint64_t{bytes}, beside)
+      .must_succeed();
+  sync(card, beside).must_succeed();
+  return got;
+}
+
 void event_sync_waits(Card& card) {
-  const lf_stream stream = card.new_stream();
+  const lf_stream stream = card.new_stream(), beside = card.new_stream();
   const lf_event event = card.new_event();
   constexpr size_t kBytes = 1 << 22;
   Block block(card, kBytes);
-  card.fill(block.at(), 9, kBytes, stream);
-  record(card, event, stream).must_succeed();
-  card.ask<&Api::event_synchronize>(event).must_succeed();
-  std::vector<uint8_t> got(kBytes);
-  card.ask<&Api::copy>(lf_device{}, static_cast<void*>(got.data()), card.device, static_cast<const void*>(block.at()),
-                       uint64_t{kBytes}, stream)
-      .must_succeed();
-  sync(card, stream).must_succeed();
-  expect_same(got, all(9, kBytes), "after event_synchronize");
+  for (uint8_t round = 1; round <= 4; ++round) {
+    for (const uint8_t value : {uint8_t{0}, uint8_t{99}, round}) card.fill(block.at(), value, kBytes, stream);
+    record(card, event, stream).must_succeed();
+    card.ask<&Api::event_synchronize>(event).must_succeed();
+    expect_same(read_beside(card, beside, block, kBytes), all(round, kBytes), "after event_synchronize");
+  }
   free_event(card, event);
   free_stream(card, stream);
+  free_stream(card, beside);
+}
+
+void done_is_done(Card& card) {
+  if ((card.info().abilities & LF_DEVICE_EVENT_QUERY) == 0) throw Skip("LF_DEVICE_EVENT_QUERY is not stated");
+  const lf_stream stream = card.new_stream(), beside = card.new_stream();
+  const lf_event event = card.new_event();
+  constexpr size_t kBytes = 1 << 22;
+  Block block(card, kBytes);
+  for (uint8_t round = 1; round <= 4; ++round) {
+    for (const uint8_t value : {uint8_t{0}, uint8_t{99}, round}) card.fill(block.at(), value, kBytes, stream);
+    record(card, event, stream).must_succeed();
+    for (int32_t done = 0; done == 0;) card.ask<&Api::event_query>(event, &done).must_succeed();
+    expect_same(read_beside(card, beside, block, kBytes), all(round, kBytes), "after event_query said that it is done");
+  }
+  free_event(card, event);
+  free_stream(card, stream);
+  free_stream(card, beside);
 }
 
 void query_is_true_after_sync(Card& card) {
@@ -292,6 +317,7 @@ std::vector<Case> stream_cases() {
       {"an_unrecorded_event_may_be_queried", unrecorded_event_is_queried},
       {"an_event_waits_for_what_was_before_it", event_sync_waits},
       {"an_event_is_done_after_it_was_waited_for", query_is_true_after_sync},
+      {"an_event_that_says_it_is_done_has_its_work_done", done_is_done},
       {"stream_wait_orders_two_streams", wait_orders_streams},
       {"an_event_may_be_freed_while_it_is_pending", event_freed_while_pending},
       {"event_times_are_not_negative", timing_is_not_negative},

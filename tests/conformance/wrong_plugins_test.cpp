@@ -7,6 +7,7 @@
 namespace lf {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::filesystem::path built(const std::string& name) {
@@ -18,6 +19,11 @@ KitReport report_on(const std::string& name, KitOptions options) {
   const size_t mark = name.find('_');
   const std::string kind = name.substr(0, mark);
   setenv("LF_WRONG", mark == name.npos ? "" : name.c_str() + mark + 1, 1);
+  if (kind == "card") {  // over simulated cards, each piece of whose work takes its time
+    setenv("LF_INNER", LF_BUILD_DIR "/plugins/kunlun.lfplugin.so", 1);
+    setenv("LF_KUNLUN_HOME", LF_BUILD_DIR "/simulators/kunlun/shimmed", 1);
+    setenv("LF_SIM_XPU_FAIL", "work@*=delay:5", 1);
+  }
   if (name.starts_with("model"))
     options.case_folder = std::filesystem::path(LF_SOURCE_DIR) / "plugin_api/template/case";
   return run_conformance(judge_plugin(built("wrong_" + kind), {}), options);
@@ -36,7 +42,8 @@ class WrongPlugins : public testing::TestWithParam<Fault> {};
 TEST_P(WrongPlugins, fail_the_case_about_their_fault_for_the_right_reason) {
   const Fault& fault = GetParam();
   KitOptions options{.case_folder = {}, .only = fault.test};
-  if (fault.plugin == "device_synchronize_hangs") options.case_limit = std::chrono::milliseconds(500);
+  if (fault.reason.starts_with("did not return within 0.5 s")) options.case_limit = std::chrono::milliseconds(500);
+  if (fault.reason.starts_with("did not return within 3 s")) options.case_limit = std::chrono::seconds(3);
   const KitReport report = report_on(fault.plugin, options);
   ASSERT_EQ(report.refusal, "");
   ASSERT_EQ(report.cases.size(), 1u);
@@ -60,6 +67,78 @@ const Fault kFaults[] = {
     {"device_fill_missing", "required_functions_are_there", "expected lf_device_api.fill, got null"},
     {"device_thread", "stop_leaves_no_thread", "expected 1 threads after stop, got 2"},
     {"device_other_version", "the_version_is_that_of_the_manifest", "expected version 1 of the manifest, got 2"},
+    {"device_double_free", "a_free_of_foreign_memory_is_refused", "memory_free: expected a refusal, got success"},
+    {"device_double_free", "a_free_inside_a_block_is_refused", "memory_free: expected a refusal, got success"},
+    {"device_probe_one_more", "probe_answers_the_same_twice", "probe: expected 1 devices again, got another number"},
+    {"device_close_few", "open_and_close_work_many_times", "close: expected success, got error 1"},
+    {"device_open_one", "a_second_opening_does_not_disturb", "close: expected success, got error 1"},
+    {"device_info_grows", "info_is_the_same_twice", "expected the same answer twice, got two"},
+    {"device_info_states_queries", "every_stated_ability_has_its_function", "expected lf_device_api.event_query"},
+    {"device_info_of_none", "a_null_device_is_refused", "info: expected a refusal, got success"},
+    {"device_info_to_the_last_byte", "info_leaves_members_of_a_newer_host_alone", "expected a member of the future"},
+    {"device_stats_to_the_last_byte", "memory_stats_leave_members", "expected a member of the future left at 0"},
+    {"device_stats_whole", "memory_stats_write_no_more", "bytes written at most, as h.size says"},
+    {"device_stats_of_success", "2_to_the_50_bytes_are_out_of_memory", "n_out_of_memory: expected more than 0"},
+    {"device_bind_main_only", "another_thread_may_work", "bind_thread: expected success, got error 1"},
+    {"device_health_in_words", "health_is_json", "health: expected JSON, got I am fine"},
+    {"device_free_of_null_fails", "an_allocation_of_0_bytes", "memory_free: expected success, got error 1"},
+    {"device_free_of_null_is_silent", "a_free_of_null_is_harmless", "expected a text in lf_err with error 1, got none"},
+    {"device_alloc_within", "blocks_do_not_overlap", "two blocks of 257 bytes are 64 bytes apart"},
+    {"device_alloc_askew", "4096_bytes_are_allocated_aligned_and_whole", "memory_alloc: expected alignment 64"},
+    {"device_alloc_nothing_else", "pinned_host_memory_is_the_hosts", "crashed outside of any call (signal 11"},
+    {"device_alloc_nothing_else", "fast_memory_works", "fill: expected success, got error 1"},
+    {"device_alloc_one_at_a_time", "threads_may_allocate_at_once", "memory from 6 threads at once: wrong_device"},
+    {"device_alloc_until_refused", "work_goes_on_after_errors", "memory_alloc: expected success, got error 1"},
+    {"device_copy_short", "65_bytes_are_copied_within_the_device", "byte 64 of 65"},
+    {"device_copy_something", "copies_and_fills_of_0_bytes_do_nothing", "a copy of 0 bytes: expected nothing written"},
+    {"device_copy_of_null", "null_memory_is_refused", "copy: expected a refusal, got success"},
+    {"device_copy_to_even", "copies_at_odd_offsets", "a copy to an odd offset"},
+    {"card_stream_free_missing", "streams_and_events_come_whole", "stream_synchronize together, got some of them"},
+    {"card_event_record_missing", "streams_and_events_come_whole", "event_synchronize together, got some of them"},
+    {"card_few_frees", "streams_are_made_and_freed", "stream_free: expected success, got error 1"},
+    {"card_few_streams", "257_streams_work", "streams, as max_streams says, got 100"},
+    {"card_idle_refused", "an_idle_stream_synchronizes", "stream_synchronize: expected success, got error 1"},
+    {"card_stream_synchronize_ignored", "work_on_a_stream_is_done_after_its", "after stream_synchronize"},
+    {"card_order_swapped", "work_on_a_stream_keeps_its_order", "50 fills and copies on one stream"},
+    {"card_order_swapped", "copies_and_fills_happen_in_order", "100 copies and fills behind one another"},
+    {"card_upload_late", "copies_with_the_host_keep_a_streams_order", "to the device and back on one stream"},
+    {"card_synchronize_ignored", "synchronize_waits_for_all_streams", "the first stream after synchronize"},
+    {"card_freed_work_is_lost", "a_stream_may_be_freed_with_work_on_it", "work of a stream that was freed at once"},
+    {"card_no_native", "a_stream_shows_its_native_handle", "stream_native: expected success, got error 1"},
+    {"card_no_priority", "a_priority_works_where_it_is_stated", "expected a stream, as LF_DEVICE_STREAM_PRIORITY"},
+    {"card_null_stream_freed", "a_null_stream_cannot_be_freed", "stream_free: expected a refusal, got success"},
+    {"card_one_thread", "a_stream_may_be_used_from_another_thread", "fill: expected success, got error 1"},
+    {"card_few_events", "500_events_are_recorded", "event_new: expected success, got error 1"},
+    {"card_unrecorded_hangs", "waiting_for_an_unrecorded_event",
+     "did not return within 3 s in lf_device_api.event_synchronize"},
+    {"card_query_odd", "an_unrecorded_event_may_be_queried", "event_query: expected 0 or 1, got 7"},
+    {"card_event_synchronize_ignored", "an_event_waits_for_what_was_before_it", "after event_synchronize"},
+    {"card_query_never_done", "an_event_is_done_after_it_was_waited_for", "expected 1, got 0"},
+    {"card_query_says_done", "an_event_that_says_it_is_done", "after event_query said that it is done"},
+    {"card_wait_ignored", "stream_wait_orders_two_streams", "a copy behind stream_wait"},
+    {"card_pending_event_crash", "an_event_may_be_freed_while_it_is_pending", "crashed in lf_device_api.event_free"},
+    {"card_time_runs_back", "event_times_are_not_negative", "event_milliseconds: expected a time, got -1"},
+    {"card_time_of_nothing", "times_of_unrecorded_events", "event_milliseconds: expected a refusal, got success"},
+    {"card_null_event_freed", "null_events_are_refused", "event_free: expected a refusal, got success"},
+    {"card_one_range", "profiler_ranges_nest", "range_pop: expected success, got error 1"},
+    {"card_ids_equal", "ids_of_communicators_differ", "expected two different ids, got one twice"},
+    {"card_gather_of_others", "collectives_of_one_rank_are_copies", "all_gather of one rank"},
+    {"card_state_is_bad", "a_fresh_communicator_is_well", "state: expected success, got error 1"},
+    {"card_abort_ignored", "after_abort_collectives_are_refused", "all_reduce: expected a refusal, got success"},
+    {"card_abort_ignored", "abort_wakes_a_rank_whose_peer_is_dead",
+     "did not return within 3 s in lf_collective_api.all_reduce or synchronize of another thread, after abort"},
+    {"card_any_rank", "ranks_out_of_range_are_refused", "create: expected a refusal, got success"},
+    {"card_any_type", "unknown_types_and_reductions", "all_reduce: expected a refusal, got success"},
+    {"card_max_for_sum", "two_ranks_add_up", "all_reduce of two ranks"},
+    {"card_not_in_place", "two_ranks_add_up", "all_reduce in place"},
+    {"card_over_input", "two_ranks_add_up", "the input of all_reduce"},
+    {"card_sum_for_max", "two_ranks_find_the_largest", "all_reduce of two ranks"},
+    {"card_gather_of_last", "two_ranks_gather", "all_gather of two ranks"},
+    {"card_scatter_of_own", "two_ranks_reduce_and_scatter", "reduce_scatter of two ranks"},
+    {"card_receive_zeros", "one_rank_receives_what_the_other_sends", "what rank 0 sent"},
+    {"card_broadcast_of_own", "two_ranks_have_what_one_broadcasts", "broadcast of rank 1"},
+    {"card_no_gaps", "two_ranks_exchange_parts_of_all_sizes", "all_to_all of two ranks"},
+    {"card_something_to_send", "two_ranks_exchange_where_one_has_nothing", "all_to_all: expected success, got error 1"},
     {"balancer_impure", "the_same_input_gives_the_same_plan", "expected the same plan for the same input"},
     {"balancer_same_order_twice", "many_samples_leave_no_place_empty", "expected each order of"},
     {"balancer_out_of_range", "a_single_sample_is_planned",
@@ -98,13 +177,28 @@ std::string name_of(const testing::TestParamInfo<Fault>& info) {
 INSTANTIATE_TEST_SUITE_P(Faults, WrongPlugins, testing::ValuesIn(kFaults), name_of);
 
 TEST(RightPlugins, the_same_plugins_without_a_fault_pass_every_case) {
-  for (const char* kind : {"device", "balancer", "model"}) {
+  for (const char* kind : {"device", "card", "balancer", "model"}) {
     const KitReport report = report_on(kind, {});
     EXPECT_EQ(report.refusal, "");
     EXPECT_GT(report.count(Outcome::kPassed), 30u);
     EXPECT_EQ(report.count(Outcome::kFailed), 0u)
         << report_text(judge_plugin(built("wrong_" + std::string(kind)), {}), report, false);
   }
+}
+
+TEST(HangingPlugins, one_that_hangs_again_and_again_is_given_up_and_does_not_conform) {
+  const KitReport report = report_on("device_synchronize_hangs",
+                                     {.case_folder = {}, .case_limit = std::chrono::milliseconds(500), .only = {}});
+  EXPECT_EQ(report.refusal, "");
+  EXPECT_EQ(report.count(Outcome::kFailed), 3u);
+  EXPECT_GT(report.count(Outcome::kNotTried), 40u);
+  EXPECT_EQ(report.cases.back().outcome, Outcome::kNotTried);
+  EXPECT_FALSE(report.passed());
+  const Candidate candidate = judge_plugin(built("wrong_device"), {});
+  EXPECT_THAT(
+      report_text(candidate, report, false),
+      AllOf(HasSubstr("does not conform: "), HasSubstr(" cases were not tried, as 3 before them did not return")));
+  EXPECT_THAT(report_json(candidate, report), HasSubstr("\"outcome\": \"not tried\""));
 }
 
 TEST(RightPlugins, a_report_for_machines_names_the_file_its_hash_and_every_case) {

@@ -19,6 +19,7 @@
 #include "core/log.h"
 #include "parity/parity.h"
 #include "train/export_command.h"
+#include "train/session.h"
 #include "train/train.h"
 
 namespace lf {
@@ -26,13 +27,21 @@ namespace {
 
 std::vector<std::string> strings(const char* const* items, uint32_t n) { return {items, items + n}; }
 
+PluginPlaces plugin_places(const lf_core_request& request) {
+  PluginPlaces places;
+  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) places.dirs.emplace_back(dir);
+  places.locked = (request.flags & LF_CORE_PLUGINS_LOCKED) != 0;
+  places.core = request.core_file;
+  places.library_path = request.library_path;
+  return places;
+}
+
 ResolvedJob resolve(const lf_core_request& request, Problems& problems) {
   JobSource source;
   source.file = request.job_file;
   for (uint32_t i = 0; i < request.n_sets; ++i) source.overrides.push_back({request.sets[i], request.set_origins[i]});
   ResolvedJob job = resolve_job(source, problems);
-  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs))
-    job.config.plugin_dirs.push_back(dir);
+  job.config.plugins = plugin_places(request);
   if (job.whole) check_inputs(job, problems);
   return job;
 }
@@ -77,11 +86,11 @@ int check(const lf_core_request& request) {
   return run_check(job, std::max(request.world_size, job.config.launch.processes), request.device_reason, problems);
 }
 
-int balance(const std::vector<std::string>& arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
+int balance(const std::vector<std::string>& arguments, const PluginPlaces& places) {
   Host host;
-  PluginSet plugins(plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD});
+  PluginSet plugins(places.dirs, plugin_host(places));
   const auto read_job = [&](const std::filesystem::path& job, const std::vector<std::string>& settings) {
-    return read_job_samples(job, settings, plugin_dirs);
+    return read_job_samples(job, settings, places);
   };
   return run_balance(arguments, policies_of(plugins, host.table()), read_job, std::cout);
 }
@@ -97,13 +106,12 @@ int run(const lf_core_request& request) {
   keep_freed_memory();
   const std::string command = request.command;
   const std::vector<std::string> arguments = strings(request.arguments, request.n_arguments);
-  std::vector<std::filesystem::path> plugin_dirs;
-  for (const std::string& dir : strings(request.plugin_dirs, request.n_plugin_dirs)) plugin_dirs.emplace_back(dir);
+  const PluginPlaces places = plugin_places(request);
   if (command == "train") return train(request);
   if (command == "check") return check(request);
-  if (command == "parity") return run_parity(arguments, plugin_dirs);
-  if (command == "export") return run_export(arguments, plugin_dirs);
-  if (command == "balance") return balance(arguments, plugin_dirs);
+  if (command == "parity") return run_parity(arguments, places);
+  if (command == "export") return run_export(arguments, places);
+  if (command == "balance") return balance(arguments, places);
   fail(Exit::kUsage, "liblfcore.so does not know the command {}", command);
 }
 

@@ -82,7 +82,7 @@ int serve(const Arguments& arguments) {
   setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", 0);  // as lfrun does, both
   keep_freed_memory();
   JobConfig config;
-  config.plugin_dirs = {arguments.plugins};
+  config.plugins.dirs = {arguments.plugins};
   config.model.family = arguments.family;
   config.model.path = std::filesystem::absolute(arguments.directory);
   config.precision.compute = arguments.dtype;

@@ -122,18 +122,26 @@ class Check {
   }
 
   void find_plugins() {
-    const PluginSet plugins(config_.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD});
+    const PluginSet plugins(config_.plugins.dirs, plugin_host(config_.plugins));
+    std::vector<std::filesystem::path> together;
     if (sound({"device.name"})) choose_device_of(plugins);
+    if (sound({"device.name"})) together.push_back(plugins.find(PluginKind::kDevice, config_.device.name).path);
     for (const auto& [option, kind, id] :
          {std::tuple("model.family", PluginKind::kModel, config_.model.family),
           std::tuple("balance.policy", PluginKind::kBalancer, config_.balance.policy)}) {
       if (job_.broken.contains(option) || id.empty()) continue;
       try {
-        plugins.find(kind, id);
+        together.push_back(plugins.find(kind, id).path);
       } catch (const Error& error) {
         problems_.add(error.exit(), with_origin(job_, option, error.what()));
         job_.broken.emplace(option);
       }
+    }
+    try {
+      plugins.require_one_of_each_library(together);
+    } catch (const Error& error) {
+      problems_.add(error.exit(), error.what());
+      for (const char* option : {"model.family", "balance.policy"}) job_.broken.emplace(option);  // not to be opened
     }
   }
 

@@ -87,12 +87,12 @@ JobSamples read(const JobConfig& config) {
 }  // namespace
 
 JobSamples read_job_samples(const std::filesystem::path& file, const std::vector<std::string>& sets,
-                            const std::vector<std::filesystem::path>& plugin_dirs) {
+                            const PluginPlaces& places) {
   JobSource source;
   source.file = file;
   for (const std::string& set : sets) source.overrides.push_back({set});
   ResolvedJob job = resolve_job(source);
-  job.config.plugin_dirs.insert(job.config.plugin_dirs.end(), plugin_dirs.begin(), plugin_dirs.end());
+  job.config.plugins = places;
   require_inputs(job);
   try {
     return read(job.config);

@@ -29,7 +29,7 @@ struct Override {
 struct JobSource {
   std::filesystem::path file;
   std::vector<Override> overrides = {};          // in order: the last one of a key wins
-  std::string device = {};                       // LF_DEVICE of the environment; empty: not set
+  std::optional<std::string> device = {};        // LF_DEVICE of the environment, where it is set
   std::filesystem::path working_directory = {};  // empty: the process's
 };
 

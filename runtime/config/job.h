@@ -153,9 +153,17 @@ struct MetricsSection {  // [metrics]
   bool tensorboard = true;
 };
 
+// Where plugins come from: no options of a job; the command line and the environment say them.
+struct PluginPlaces {
+  std::vector<std::filesystem::path> dirs;
+  bool locked = false;         // --locked: every plugin must be in its folder's plugins.lock
+  std::filesystem::path core;  // liblfcore.so, whose libraries plugins' must go with; empty: of no such process
+  std::string library_path;    // the value of LD_LIBRARY_PATH
+};
+
 struct JobConfig {
   std::filesystem::path file;  // the job file, absolute
-  std::vector<std::filesystem::path> plugin_dirs;
+  PluginPlaces plugins;
   JobSection job;
   LaunchSection launch;
   DeviceSection device;

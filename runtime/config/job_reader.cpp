@@ -129,10 +129,10 @@ class Reader {
   ResolvedJob read(Problems& problems) {
     read_file();
     for (const Override& item : source_.overrides) read_override(item);
-    if (!source_.device.empty()) {
+    if (source_.device) {
       TomlNode node;
       node.type = TomlNode::Type::kText;
-      node.scalar = source_.device;
+      node.scalar = *source_.device;
       where_ = origin_ = "LF_DEVICE";
       take_option(*find_option("device.name"), node);
     }

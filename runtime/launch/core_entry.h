@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 #define LF_CORE_ENTRY_NAME "lf_core_run"
-#define LF_CORE_VERSION 2 /* launcher and core are built together; another number is refused */
+#define LF_CORE_VERSION 3 /* launcher and core are built together; another number is refused */
 
 enum {
   LF_CORE_FRESH = 1,          /* start over: rank 0 chooses fresh_output() and tells the others. Only set where this
@@ -22,7 +22,8 @@ enum {
   LF_CORE_TERMINAL = 2,       /* stderr is a terminal, and this is the rank that may draw on it */
   LF_CORE_SERVE_STORE = 4,    /* this rank serves the TCP store named by `store`; the others connect */
   LF_CORE_PLUGINS_PROBED = 8, /* the launcher has probed the plugins of this job: load them without a child process */
-  LF_CORE_RUN_LOCKED = 16     /* the launcher holds the run directory's lock (launch/run_lock.h), for all workers */
+  LF_CORE_RUN_LOCKED = 16,    /* the launcher holds the run directory's lock (launch/run_lock.h), for all workers */
+  LF_CORE_PLUGINS_LOCKED = 32 /* --locked: every plugin must be in its folder's plugins.lock */
 };
 
 /* Everything is borrowed until lf_core_run returns. Strings are UTF-8 with a NUL; never null unless said. */
@@ -36,6 +37,8 @@ typedef struct lf_core_request {
   uint32_t n_sets;
   uint32_t n_plugin_dirs;
   const char* const* plugin_dirs; /* absolute */
+  const char* core_file;          /* the library that this is, absolute; plugins' libraries must go with its own */
+  const char* library_path;       /* the value of LD_LIBRARY_PATH, or "" */
   const char* const* arguments;   /* of parity, export and balance: the words after the command */
   uint32_t n_arguments;
   int32_t threads; /* for maths, of this worker; at least 1; to be set before the first operator */

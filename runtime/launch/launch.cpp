@@ -19,7 +19,6 @@
 #include "launch/threads.h"
 #include "launch/worker_log.h"
 #include "launch/workers.h"
-#include "plugins/dependencies.h"
 #include "plugins/device_choice.h"
 #include "plugins/plugins.h"
 
@@ -33,15 +32,23 @@ void remark(std::string_view text) {
   std::fprintf(stderr, "lfrun: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-PluginHost plugin_host(const CommandLine& line) {
-  PluginHost host{.torch_build = LF_CORE_TORCH_BUILD};
-  if (line.locked) host.lock = LockUse::kRequired;
-  return host;
-}
-
 std::string library_path(const Environment& environment) {
   const auto found = environment.find("LD_LIBRARY_PATH");
   return found == environment.end() ? "" : found->second;
+}
+
+PluginHost host_of(const CommandLine& line, const Environment& environment) {
+  return {.torch_build = LF_CORE_TORCH_BUILD,
+          .lock = line.locked ? LockUse::kRequired : LockUse::kIfThere,
+          .core = core_path(executable_path()),
+          .library_path = library_path(environment)};
+}
+
+// What LF_DEVICE names, where it is set. One that is empty is a script's variable gone astray: it names no device, and
+// is refused as such, since the job's own would be another than was meant.
+std::optional<std::string> device_of(const Environment& environment) {
+  const auto found = environment.find("LF_DEVICE");
+  return found == environment.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<fs::path> plugin_dirs(const CommandLine& line) {
@@ -53,7 +60,12 @@ std::vector<fs::path> plugin_dirs(const CommandLine& line) {
 // What the core is asked, with the strings it points into.
 class Request {
  public:
-  Request(const std::string& command, const std::vector<fs::path>& plugin_dirs) : command_(command) {
+  Request(const std::string& command, const std::vector<fs::path>& plugin_dirs, const CommandLine& line,
+          const Environment& environment)
+      : command_(command),
+        core_file_(core_path(executable_path()).string()),
+        library_path_(library_path(environment)),
+        locked_(line.locked) {
     for (const fs::path& dir : plugin_dirs) plugin_dirs_.push_back(dir.string());
     request.version = LF_CORE_VERSION;
     request.threads = 1;
@@ -63,9 +75,12 @@ class Request {
 
   std::string job_file, store, device_reason;
   std::vector<std::string> sets, set_origins, arguments;
-  lf_core_request request{};  // numbers and flags; run() fills in the pointers
+  lf_core_request request{};  // numbers and flags; run() fills in the pointers and --locked
 
   int run(CoreRun core) {
+    if (locked_) request.flags |= LF_CORE_PLUGINS_LOCKED;
+    request.core_file = core_file_.c_str();
+    request.library_path = library_path_.c_str();
     request.command = command_.c_str();
     request.job_file = job_file.empty() ? nullptr : job_file.c_str();
     request.store = store.c_str();
@@ -85,7 +100,8 @@ class Request {
   }
 
  private:
-  std::string command_;
+  std::string command_, core_file_, library_path_;
+  bool locked_;
   std::vector<std::string> plugin_dirs_;
   std::vector<const char*> set_pointers_, origin_pointers_, dir_pointers_, argument_pointers_;
 };
@@ -103,7 +119,7 @@ Job read_job(const CommandLine& line, const Environment& environment, bool start
   JobSource source{.file = line.job_file};
   for (const std::string& set : line.sets) source.overrides.push_back({set});
   if (line.processes) source.overrides.push_back({fmt::format("launch.processes={}", *line.processes), "-n"});
-  if (const auto device = environment.find("LF_DEVICE"); device != environment.end()) source.device = device->second;
+  source.device = device_of(environment);
   job.resolved = resolve_job(source, problems);
   if (line.fresh && starts_workers &&
       problems.empty()) {  // one worker of many leaves the choice to the core, which all of them ask
@@ -111,7 +127,7 @@ Job read_job(const CommandLine& line, const Environment& environment, bool start
     source.overrides.push_back({"job.output=" + toml_text(output.string()), "--fresh"});
     job.resolved = resolve_job(source);
   }
-  if (!source.device.empty()) source.overrides.push_back({"device.name=" + toml_text(source.device), "LF_DEVICE"});
+  if (source.device) source.overrides.push_back({"device.name=" + toml_text(*source.device), "LF_DEVICE"});
   for (const Override& item : source.overrides) {
     job.sets.push_back(item.text);
     job.set_origins.push_back(item.origin);
@@ -237,16 +253,16 @@ int run_job(const CommandLine& line, const Environment& environment) {
     return 0;
   }
   const std::vector<fs::path> dirs = plugin_dirs(line);
-  Request request(training ? "train" : "check", dirs);
+  Request request(training ? "train" : "check", dirs, line, environment);
   request.job_file = job.resolved.config.file.string();
   request.sets = job.sets;
   request.set_origins = job.set_origins;
   if (training && line.fresh) request.arguments = line.others_than_fresh;
-  if (training || line.locked) {
+  if (training) {
     if (job.resolved.whole) check_inputs(job.resolved, problems);
     std::optional<PluginSet> plugins;
-    std::vector<fs::path> loaded_together = {core_path(executable_path())};
-    if (problems.attempt([&] { plugins.emplace(dirs, plugin_host(line)); })) {
+    std::vector<fs::path> loaded_together;
+    if (problems.attempt([&] { plugins.emplace(dirs, host_of(line, environment)); })) {
       const int workers = place ? place->local_world_size : job.resolved.config.launch.processes;
       choose_device_of(job, *plugins, workers, problems, request);
       for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
@@ -254,13 +270,11 @@ int run_job(const CommandLine& line, const Environment& environment) {
       });
       if (problems.empty())
         loaded_together.push_back(plugins->find(PluginKind::kDevice, job.resolved.config.device.name).path);
+      problems.attempt([&] { plugins->require_one_of_each_library(loaded_together); });
     }
-    if (const auto conflict = vendor_conflict(loaded_together, library_path(environment)))
-      problems.add(Exit::kConfig, *conflict);
-    if (training) problems.refuse_if_any();
-    problems.refuse_job_if_any();
+    problems.refuse_if_any();
     if (place) return train_as_one_worker(job, line, *place, request, environment);
-    if (training) return train_from_here(job, request, *plugins, environment);
+    return train_from_here(job, request, *plugins, environment);
   }
   if (!job.resolved.whole) problems.refuse_job_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
@@ -273,11 +287,13 @@ int run_job(const CommandLine& line, const Environment& environment) {
 // parity, export, balance: one process, all cores, no job.
 int run_tool(const std::string& command, const CommandLine& line, const Environment& environment) {
   const std::vector<fs::path> dirs = plugin_dirs(line);
-  Request request(command, dirs);
+  Request request(command, dirs, line, environment);
   request.arguments = line.words;
-  if (const auto device = environment.find("LF_DEVICE"); command == "parity" && device != environment.end()) {
+  if (const auto device = command == "parity" ? device_of(environment) : std::nullopt) {
+    if (device->empty())
+      fail(Exit::kConfig, "LF_DEVICE: expected the id of a device plugin, or auto, got nothing; name one, or unset it");
     const DeviceChoice choice =
-        choose_device(PluginSet(dirs, plugin_host(line)), device->second, 1, device_named_by("LF_DEVICE"));
+        choose_device(PluginSet(dirs, host_of(line, environment)), *device, 1, device_named_by("LF_DEVICE"));
     request.arguments.insert(request.arguments.end(), {"--device", choice.id});
     remark(fmt::format("device {}: {}", choice.id, choice.reason));
   }
@@ -304,10 +320,10 @@ int run_lfrun(const std::vector<std::string>& arguments, const Environment& envi
       print(line.markdown ? options_page() : options_help());
       return 0;
     case Command::kPluginsList:
-      print(plugin_table(list_plugins(plugin_dirs(line), plugin_host(line))));
+      print(plugin_table(list_plugins(plugin_dirs(line), host_of(line, environment))));
       return 0;
     case Command::kPluginsInspect: {
-      const Verdict verdict = inspect_plugins(line.words, plugin_host(line), library_path(environment));
+      const Verdict verdict = inspect_plugins(line.words, host_of(line, environment), library_path(environment));
       print(verdict.text);
       return verdict.all_good ? 0 : static_cast<int>(Exit::kConfig);
     }
@@ -316,12 +332,12 @@ int run_lfrun(const std::vector<std::string>& arguments, const Environment& envi
                                   .kit = {.case_folder = line.case_folder, .only = line.only},
                                   .all = line.all,
                                   .json = line.json};
-      const Verdict verdict = verify_plugins(request, plugin_host(line));
+      const Verdict verdict = verify_plugins(request, host_of(line, environment));
       print(verdict.text);
       return verdict.all_good ? 0 : static_cast<int>(Exit::kConfig);
     }
     case Command::kPluginsLock:
-      print(lock_plugins(plugin_dirs(line), plugin_host(line)));
+      print(lock_plugins(plugin_dirs(line), host_of(line, environment)));
       return 0;
     case Command::kParity:
       return run_tool("parity", line, environment);

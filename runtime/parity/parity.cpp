@@ -178,7 +178,9 @@ std::string family_for(const ParityArguments& settings, JobConfig config) {
   options.model_config = text_of(settings.directory / settings.config);
   std::vector<std::string> takers;
   std::string refusals;
-  for (const Candidate& candidate : list_plugins(config.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD})) {
+  for (const Candidate& candidate : list_plugins(config.plugins.dirs, plugin_host(config.plugins))) {
+    if (candidate.refusal && (!candidate.manifest || candidate.manifest->kind == PluginKind::kModel))
+      refusals += fmt::format("\n  {}: {}", candidate.path.string(), *candidate.refusal);
     if (!candidate.manifest || candidate.refusal || candidate.manifest->kind != PluginKind::kModel) continue;
     config.model.family = candidate.manifest->id;
     try {
@@ -198,7 +200,7 @@ std::string family_for(const ParityArguments& settings, JobConfig config) {
 
 }  // namespace
 
-int run_parity(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
+int run_parity(std::span<const std::string> arguments, const PluginPlaces& places) {
   const std::optional<ParityArguments> parsed = read_parity_arguments(arguments);
   if (!parsed) return static_cast<int>(Exit::kDone);
   const ParityArguments& settings = *parsed;
@@ -206,7 +208,7 @@ int run_parity(std::span<const std::string> arguments, const std::vector<std::fi
     fail(Exit::kInputMissing, "lfrun parity: {}: expected a folder of cases, got {}", settings.directory.string(),
          std::filesystem::exists(settings.directory, error) ? "a file" : "nothing there");
   JobConfig config;
-  config.plugin_dirs = plugin_dirs;
+  config.plugins = places;
   config.model.path = settings.directory;
   config.device.name = settings.device;
   config.device.op_fallback = settings.op_fallback;

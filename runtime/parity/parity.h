@@ -21,6 +21,6 @@ namespace lf {
 // gradient is 0 hold rounding noise). The trajectory: losses and gradient
 // norms of 5 steps to 2e-4 relative, since differences grow with every update. In bf16, which keeps 8 bits, losses to
 // 2e-2 relative and all gradients together to a tenth of their norm; outputs are printed and not judged.
-int run_parity(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs);
+int run_parity(std::span<const std::string> arguments, const PluginPlaces& places);
 
 }  // namespace lf

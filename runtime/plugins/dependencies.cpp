@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "plugins/linkage.h"
+#include "plugins/processor.h"
 #include "plugins/refusal.h"
 
 namespace lf {
@@ -72,11 +73,14 @@ std::string with_origin(std::string entry, const fs::path& origin) {
   return entry;
 }
 
-class Search {
- public:
-  explicit Search(const std::string& library_path) : library_path_(library_path), cache_(read_linker_cache()) {}
+}  // namespace
 
-  std::vector<Dependency> run(const fs::path& file) {
+class DependencySearch {
+ public:
+  explicit DependencySearch(const std::string& library_path)
+      : library_path_(library_path), cache_(read_linker_cache()) {}
+
+  std::vector<Dependency> run(const fs::path& file) const {
     std::vector<Dependency> found;
     std::deque<Loaded> queue;
     std::set<std::string> known;
@@ -89,7 +93,8 @@ class Search {
         Dependency dependency{name, "", "", loader.path.filename().string()};
         if (auto library = find(name, loader)) {
           dependency.path = library->path;
-          dependency.soname = library->linkage.soname.empty() ? name : library->linkage.soname;
+          dependency.soname =
+              library->linkage.soname.empty() ? fs::path(name).filename().string() : library->linkage.soname;
           known.insert(dependency.soname);
           queue.push_back(std::move(*library));
         }
@@ -129,8 +134,11 @@ class Search {
       return Loaded{error ? path : real, std::move(*linkage), inherited};
     };
     if (name.starts_with('/')) return take(name);
-    for (const std::string& place : places)
+    for (const std::string& place : places) {
+      for (int level = level_; level > 1; --level)  // code for later processors comes first (ld.so(8), glibc-hwcaps)
+        if (auto library = take(fs::path(place) / fmt::format("glibc-hwcaps/x86-64-v{}", level) / name)) return library;
       if (auto library = take(fs::path(place) / name)) return library;
+    }
     if (const auto cached = cache_.find(name); cached != cache_.end())
       if (auto library = take(cached->second)) return library;
     for (const char* place :
@@ -141,7 +149,10 @@ class Search {
 
   std::string library_path_;
   std::map<std::string, fs::path> cache_;
+  int level_ = x86_level_here();
 };
+
+namespace {
 
 bool is_vendor_library(std::string_view soname) {
   constexpr std::array kStems = {"libcuda",      "libcublas",   "libcudnn", "libcufft", "libcurand",
@@ -153,25 +164,34 @@ bool is_vendor_library(std::string_view soname) {
 }  // namespace
 
 std::vector<Dependency> dependencies_of(const fs::path& file, const std::string& library_path) {
-  return Search(library_path).run(file);
+  return DependencySearch(library_path).run(file);
+}
+
+VendorLibraries::VendorLibraries(const std::string& library_path)
+    : search_(std::make_unique<DependencySearch>(library_path)) {}
+
+VendorLibraries::~VendorLibraries() = default;
+
+std::optional<std::string> VendorLibraries::take(const fs::path& file) {
+  std::map<std::string, Provider> with_it = providers_;
+  for (const Dependency& dependency : search_->run(file)) {
+    if (dependency.path.empty() || !is_vendor_library(dependency.soname)) continue;
+    const auto [found, is_new] = with_it.emplace(dependency.soname, Provider{dependency.path, file});
+    std::error_code error;
+    if (!is_new && !fs::equivalent(found->second.library, dependency.path, error))
+      return fmt::format(
+          "expected one {} in the process, got two: {} (for {}) and {} (for {}); point both at one installation",
+          one_line(dependency.soname), found->second.library.string(), found->second.file.filename().string(),
+          dependency.path.string(), file.filename().string());
+  }
+  providers_ = std::move(with_it);
+  return std::nullopt;
 }
 
 std::optional<std::string> vendor_conflict(const std::vector<fs::path>& files, const std::string& library_path) {
-  struct Provider {
-    fs::path library, file;
-  };
-  std::map<std::string, Provider> providers;
+  VendorLibraries libraries(library_path);
   for (const fs::path& file : files)
-    for (const Dependency& dependency : dependencies_of(file, library_path)) {
-      if (dependency.path.empty() || !is_vendor_library(dependency.soname)) continue;
-      const auto [found, is_new] = providers.emplace(dependency.soname, Provider{dependency.path, file});
-      std::error_code error;
-      if (!is_new && !fs::equivalent(found->second.library, dependency.path, error))
-        return fmt::format(
-            "expected one {} in the process, got two: {} (for {}) and {} (for {}); point both at one installation",
-            dependency.soname, found->second.library.string(), found->second.file.filename().string(),
-            dependency.path.string(), file.filename().string());
-    }
+    if (auto conflict = libraries.take(file)) return conflict;
   return std::nullopt;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +22,26 @@ struct Dependency {
 std::vector<Dependency> dependencies_of(const std::filesystem::path& file, const std::string& library_path);
 
 // Two different files that provide one vendor library (CUDA's, NCCL's, Kunlun's ...) in one process hand each other's
-// objects to the wrong copy and fail far from here. Why `files`, loaded together, would; none where all is well. Both
-// paths are named.
+// objects to the wrong copy and fail far from here.
+class VendorLibraries {
+ public:
+  // `library_path`: the value of LD_LIBRARY_PATH.
+  explicit VendorLibraries(const std::string& library_path);
+  ~VendorLibraries();
+
+  // Takes `file` as loaded too. Or says why it must not be loaded beside those taken before, naming both paths; then it
+  // is not taken.
+  std::optional<std::string> take(const std::filesystem::path& file);
+
+ private:
+  struct Provider {
+    std::filesystem::path library, file;
+  };
+  std::unique_ptr<class DependencySearch> search_;
+  std::map<std::string, Provider> providers_;  // by name of the library
+};
+
+// Why `files` must not be loaded together; none where all is well.
 std::optional<std::string> vendor_conflict(const std::vector<std::filesystem::path>& files,
                                            const std::string& library_path);
 

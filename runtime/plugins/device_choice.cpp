@@ -16,18 +16,12 @@ bool is_device(const Candidate& candidate) {
   return candidate.manifest && !candidate.refusal && candidate.manifest->kind == PluginKind::kDevice;
 }
 
-// A file that is, or by its name could be, a device plugin and is not taken.
-bool is_refused_device(const Candidate& candidate, std::string_view wanted) {
-  if (!candidate.refusal) return false;
-  if (candidate.manifest) return candidate.manifest->kind == PluginKind::kDevice;
-  return wanted == kAnyDevice || candidate.path.filename() == fmt::format("{}.lfplugin.so", wanted);
-}
-
-// "; refused: PATH: WHY; ..." of every such file, or nothing.
-std::string refusals(const PluginSet& plugins, std::string_view wanted) {
+// "; refused: PATH: WHY; ..." of every file that is a device plugin, or may be one since nothing can be read of it, and
+// is not taken; or nothing.
+std::string refusals(const PluginSet& plugins) {
   std::string text;
   for (const Candidate& candidate : plugins.candidates())
-    if (is_refused_device(candidate, wanted))
+    if (candidate.refusal && (!candidate.manifest || candidate.manifest->kind == PluginKind::kDevice))
       text += fmt::format("; refused: {}: {}", candidate.path.string(), *candidate.refusal);
   return text;
 }
@@ -64,7 +58,7 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
     fail(Exit::kUnavailable, "device {}: expected a device plugin of that name, searched {}: {}{}", wanted,
          searched(plugins),
          others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
-         refusals(plugins, wanted));
+         refusals(plugins));
   const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers), look);
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
@@ -102,11 +96,9 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers, DeviceLook look) 
     return {id, fmt::format("chosen by auto: {}{}", there[0], without), chosen.host, chosen.memory_bytes};
   if (!host)
     fail(Exit::kUnavailable, "device auto: found no device, searched {}{}{}", searched(plugins), without,
-         refusals(plugins, kAnyDevice));
-  return {
-      std::string(kHostDevice),
-      fmt::format("chosen by auto: no other device plugin finds a device{}{}", without, refusals(plugins, kAnyDevice)),
-      true};
+         refusals(plugins));
+  return {std::string(kHostDevice),
+          fmt::format("chosen by auto: no other device plugin finds a device{}{}", without, refusals(plugins)), true};
 }
 
 }  // namespace

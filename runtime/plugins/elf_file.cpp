@@ -130,15 +130,33 @@ const Elf64_Shdr* ElfFile::find_section(uint32_t type) const {
   return nullptr;
 }
 
-std::string ElfFile::text_at(const Elf64_Shdr& strings, uint64_t offset, const char* what) const {
+uint64_t ElfFile::offset_of(uint64_t address, uint64_t size, const char* what) const {
+  constexpr uint64_t kPage = 4096;
+  const Elf64_Phdr* home = nullptr;
+  uint64_t at_once = 0;  // segments mapped there, in whole pages
+  for (const Elf64_Phdr& segment : segments_) {
+    if (segment.p_type != PT_LOAD || segment.p_memsz == 0) continue;
+    const uint64_t begin = segment.p_vaddr / kPage * kPage;
+    const uint64_t end = (segment.p_vaddr + segment.p_memsz + kPage - 1) / kPage * kPage;
+    at_once += address < end && (address >= begin || size > begin - address);
+    const uint64_t into = address - segment.p_vaddr;  // of an address before it: too large
+    if (into <= segment.p_filesz && size <= segment.p_filesz - into) home = &segment;
+  }
+  if (home == nullptr || at_once != 1)
+    refuse("expected {} in one segment of the file, got {}; the file is damaged", what,
+           at_once > 1 ? "two at its place" : "none that holds it");
+  return home->p_offset + (address - home->p_vaddr);
+}
+
+std::string ElfFile::text_at(const Strings& strings, uint64_t offset, const char* what) const {
   constexpr uint64_t kMost = 4096;
-  if (offset >= strings.sh_size) cut(what);
+  if (offset >= strings.size) cut(what);
   std::string text;
   while (text.size() < kMost) {
     char block[128];
-    const uint64_t n = std::min<uint64_t>(sizeof block, strings.sh_size - offset - text.size());
+    const uint64_t n = std::min<uint64_t>(sizeof block, strings.size - offset - text.size());
     if (n == 0) cut(what);
-    read(strings.sh_offset + offset + text.size(), block, n, what);
+    read(strings.offset + offset + text.size(), block, n, what);
     const size_t length = strnlen(block, n);
     text.append(block, length);
     if (length < n) return text;

@@ -34,8 +34,20 @@ class ElfFile {
     read(section.sh_offset, entries.data(), entries.size() * sizeof(Entry), what);
     return entries;
   }
-  // The text at an offset of a string section, up to its NUL, at most 4,096 bytes.
-  std::string text_at(const Elf64_Shdr& strings, uint64_t offset, const char* what) const;
+  // Where `size` bytes of the mapped object stand in the file. This is what the dynamic linker goes by; it never reads
+  // the sections, which may say anything. Throws Refusal where they are not all of one segment, or another lies on
+  // them.
+  uint64_t offset_of(uint64_t address, uint64_t size, const char* what) const;
+
+  // A table of names: its place and size in the file.
+  struct Strings {
+    uint64_t offset = 0, size = 0;
+  };
+  // The text at an offset of it, up to its NUL, at most 4,096 bytes; as it stands there, fit for no message.
+  std::string text_at(const Strings& strings, uint64_t offset, const char* what) const;
+  std::string text_at(const Elf64_Shdr& strings, uint64_t offset, const char* what) const {
+    return text_at(Strings{strings.sh_offset, strings.sh_size}, offset, what);
+  }
 
  private:
   bool inside(uint64_t offset, uint64_t size) const { return offset <= file_.size() && size <= file_.size() - offset; }

@@ -36,6 +36,16 @@ std::string lock_state(const Candidate& candidate, const std::string& sha256) {
   return candidate.locked_sha256 == sha256 ? "as locked" : "its bytes are not those locked";
 }
 
+// judge_plugin leaves the bytes to whoever opens the file; here nobody will.
+void judge_bytes(Candidate& candidate, const std::string& sha256) {
+  if (candidate.refusal || candidate.locked_sha256.empty()) return;
+  try {
+    require_locked_sha256(sha256, candidate.path.parent_path(), candidate.locked_sha256);
+  } catch (const Refusal& refusal) {
+    candidate.refusal = refusal.what();
+  }
+}
+
 std::string lane_of(const Manifest& manifest, const PluginHost& host) {
   if (manifest.torch == "none") return "none: no LibTorch, loads into any core";
   return fmt::format(
@@ -111,9 +121,10 @@ void tell_libraries(Page& page, const fs::path& file, const std::string& library
   const std::vector<Dependency> libraries = dependencies_of(file, library_path);
   if (libraries.empty()) page.line("libraries", "none");
   for (const Dependency& library : libraries)
-    page.line("libraries", library.path.empty()
-                               ? fmt::format("{} MISSING (needed by {})", library.name, library.needed_by)
-                               : fmt::format("{} => {}", library.name, library.path.string()));
+    page.line("libraries",
+              library.path.empty()
+                  ? fmt::format("{} MISSING (needed by {})", one_line(library.name), one_line(library.needed_by))
+                  : fmt::format("{} => {}", one_line(library.name), one_line(library.path.string())));
   if (!library_path.empty()) page.line("libraries", "LD_LIBRARY_PATH is set and is searched for these");
 }
 
@@ -121,7 +132,7 @@ void tell_libraries(Page& page, const fs::path& file, const std::string& library
 
 Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const std::string& library_path) {
   Inspection result;
-  const Candidate candidate = judge_plugin(file, host);
+  Candidate candidate = judge_plugin(file, host);
   Page page;
   page.line("file", candidate.path.string());
   try {
@@ -129,6 +140,7 @@ Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const st
     const std::string sha256 = sha256_of(opened);
     page.line("sha256", sha256);
     page.line("lock", lock_state(candidate, sha256));
+    judge_bytes(candidate, sha256);
     const ElfFile elf(opened);
     if (candidate.manifest) {
       const Manifest& m = *candidate.manifest;
@@ -145,8 +157,8 @@ Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const st
                            : level == 1 ? "any x86-64"
                                         : fmt::format("x86-64-v{} or later", level));
     page.line("binding", linkage.binds_now ? "all at load (BIND_NOW)" : "lazy as linked; lfrun binds all at load");
-    for (const std::string& entry : linkage.rpath) page.line("RPATH", entry);
-    for (const std::string& entry : linkage.runpath) page.line("RUNPATH", entry);
+    for (const std::string& entry : linkage.rpath) page.line("RPATH", one_line(entry));
+    for (const std::string& entry : linkage.runpath) page.line("RUNPATH", one_line(entry));
     tell_symbols(page, read_symbols(elf));
     tell_libraries(page, candidate.path, library_path);
   } catch (const Refusal&) {  // the verdict below says it

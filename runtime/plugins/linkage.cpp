@@ -53,22 +53,56 @@ std::map<uint16_t, std::string> needed_versions(const ElfFile& file) {
   return names;
 }
 
+// Up to DT_NULL, where the linker stops.
+std::vector<Elf64_Dyn> dynamic_entries(const ElfFile& file) {
+  const Elf64_Phdr* dynamic = nullptr;
+  for (const Elf64_Phdr& segment : file.segments()) {
+    if (segment.p_type != PT_DYNAMIC) continue;
+    if (dynamic != nullptr) refuse("expected one dynamic segment, got two; the file is damaged");
+    dynamic = &segment;
+  }
+  if (dynamic == nullptr) refuse("expected a dynamic segment, got none; link it with -shared");
+  const uint64_t count = dynamic->p_filesz / sizeof(Elf64_Dyn);
+  if (count > kMostDynamic) refuse("expected at most {} entries in the dynamic segment, got {}", kMostDynamic, count);
+  std::vector<Elf64_Dyn> entries(count);
+  const uint64_t bytes = count * sizeof(Elf64_Dyn);
+  file.read(file.offset_of(dynamic->p_vaddr, bytes, "the dynamic segment"), entries.data(), bytes,
+            "the dynamic segment");
+  const auto end =
+      std::find_if(entries.begin(), entries.end(), [](const Elf64_Dyn& entry) { return entry.d_tag == DT_NULL; });
+  if (end == entries.end()) refuse("expected a dynamic segment that ends with DT_NULL, got none; the file is damaged");
+  entries.erase(end, entries.end());
+  return entries;
+}
+
+ElfFile::Strings dynamic_strings(const ElfFile& file, const std::vector<Elf64_Dyn>& entries) {
+  uint64_t address = 0, size = 0;
+  for (const Elf64_Dyn& entry : entries) {
+    if (entry.d_tag == DT_STRTAB) address = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_STRSZ) size = entry.d_un.d_val;
+  }
+  return {file.offset_of(address, size, "the names of needed libraries"), size};
+}
+
+bool below_origin(std::string_view entry) {
+  for (const std::string_view token : {"$ORIGIN", "${ORIGIN}"})
+    if (entry.starts_with(token)) return entry.size() == token.size() || entry[token.size()] == '/';
+  return false;
+}
+
 }  // namespace
 
 Linkage read_linkage(const ElfFile& file) {
-  const Elf64_Shdr* const dynamic = file.find_section(SHT_DYNAMIC);
-  if (dynamic == nullptr) refuse("expected a dynamic section, got none; link it with -shared");
-  const Elf64_Shdr& strings = strings_of(file, *dynamic);
+  const std::vector<Elf64_Dyn> entries = dynamic_entries(file);
+  const ElfFile::Strings strings = dynamic_strings(file, entries);
   Linkage linkage;
-  const auto text = [&](const Elf64_Dyn& entry) {
-    return one_line(file.text_at(strings, entry.d_un.d_val, "the names of needed libraries"));
-  };
-  for (const Elf64_Dyn& entry : file.table<Elf64_Dyn>(*dynamic, kMostDynamic, "the dynamic section")) {
-    if (entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED) linkage.needed.push_back(text(entry));
-    if (entry.d_tag == DT_SONAME) linkage.soname = text(entry);
-    if (entry.d_tag == DT_RPATH) linkage.rpath = entries_of(text(entry));
-    if (entry.d_tag == DT_RUNPATH) linkage.runpath = entries_of(text(entry));
+  for (const Elf64_Dyn& entry : entries) {
+    const auto text = [&] { return file.text_at(strings, entry.d_un.d_val, "the names of needed libraries"); };
+    if (entry.d_tag == DT_NEEDED || entry.d_tag == DT_FILTER || entry.d_tag == DT_AUXILIARY)
+      linkage.needed.push_back(text());
+    if (entry.d_tag == DT_SONAME) linkage.soname = text();
+    if (entry.d_tag == DT_RPATH) linkage.rpath = entries_of(text());
+    if (entry.d_tag == DT_RUNPATH) linkage.runpath = entries_of(text());
     linkage.binds_now |= entry.d_tag == DT_BIND_NOW || (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_BIND_NOW)) ||
                          (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_NOW));
   }
@@ -78,21 +112,22 @@ Linkage read_linkage(const ElfFile& file) {
 void require_fixed_places(const Linkage& linkage) {
   for (const auto* paths : {&linkage.rpath, &linkage.runpath})
     for (const std::string& entry : *paths)
-      if (!entry.starts_with('/') && !entry.starts_with("$ORIGIN") && !entry.starts_with("${ORIGIN}"))
+      if (!entry.starts_with('/') && !below_origin(entry))
         refuse(
             "expected library search paths that are absolute or begin with $ORIGIN, got \"{}\", which is looked for in "
             "the working directory; link it without",
-            entry);
+            one_line(entry));
   for (const std::string& name : linkage.needed)
     if (name.find('/') != name.npos && !name.starts_with('/'))
       refuse(
           "expected needed libraries by name, got \"{}\", which is looked for in the working directory; link it by "
           "its name",
-          name);
+          one_line(name));
 }
 
 bool needs_torch(const Linkage& linkage) {
-  return std::any_of(linkage.needed.begin(), linkage.needed.end(), [](const std::string& name) {
+  return std::any_of(linkage.needed.begin(), linkage.needed.end(), [](const std::string& needed) {
+    const std::string_view name = std::string_view(needed).substr(needed.rfind('/') + 1);  // npos + 1 is 0
     return name.starts_with("libtorch") || name.starts_with("libc10");
   });
 }

@@ -8,14 +8,16 @@
 
 namespace lf {
 
+// Texts are whole and as they stand in the file, since they decide what is loaded; one_line() is for whoever prints
+// them.
 struct Linkage {
   std::string soname;
-  std::vector<std::string> needed;          // DT_NEEDED, in order
+  std::vector<std::string> needed;          // DT_NEEDED in order, and what DT_FILTER and DT_AUXILIARY load besides
   std::vector<std::string> rpath, runpath;  // entries as written, "$ORIGIN/.." included
   bool binds_now = false;                   // all symbols resolved at load
 };
 
-// Throws Refusal where the dynamic section cannot be read.
+// What the dynamic linker would find, by way of the segments. Throws Refusal where it cannot be read.
 Linkage read_linkage(const ElfFile& file);
 
 // Throws Refusal where loading would look into the folder that lfrun happens to run in: an entry of RPATH or RUNPATH

@@ -78,11 +78,14 @@ void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& cand
            manifest.version, candidate.path.parent_path().string());
 }
 
-void require_locked_bytes(const OpenFile& file, const fs::path& folder, const std::string& sha256) {
-  const std::string got = sha256_of(file);
+void require_locked_sha256(const std::string& got, const fs::path& folder, const std::string& sha256) {
   if (got != sha256)
     refuse("expected sha256 {} as locked, got {}; if you replaced it, run `lfrun --plugin-dir {} plugins lock`",
            one_line(sha256), got, folder.string());
+}
+
+void require_locked_bytes(const OpenFile& file, const fs::path& folder, const std::string& sha256) {
+  require_locked_sha256(sha256_of(file), folder, sha256);
 }
 
 size_t write_lock(const fs::path& folder, const PluginHost& host) {

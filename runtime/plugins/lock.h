@@ -24,7 +24,10 @@ std::optional<std::vector<LockedPlugin>> read_lock(const std::filesystem::path& 
 // Throws Refusal unless the lock holds the plugin with this manifest. Its bytes are require_locked_bytes' to judge.
 void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& candidate);
 
-// Throws Refusal where the file's bytes are not the locked ones. Reads the whole file.
+// Throws Refusal where `got`, the sha256 of a file's bytes, is not the locked one.
+void require_locked_sha256(const std::string& got, const std::filesystem::path& folder, const std::string& sha256);
+
+// The same; reads the whole file.
 void require_locked_bytes(const OpenFile& file, const std::filesystem::path& folder, const std::string& sha256);
 
 // Writes the folder's lock for its acceptable plugins, replacing it in one move; the number of plugins in it. Throws

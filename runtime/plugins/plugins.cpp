@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/dependencies.h"
 #include "plugins/library.h"
 #include "plugins/refusal.h"
 
@@ -53,7 +54,7 @@ const void* Plugin::find_interface(std::string_view interface_id) const {
 }
 
 PluginSet::PluginSet(const std::vector<std::filesystem::path>& dirs, PluginHost host, bool probing)
-    : dirs_(dirs), probing_(probing), candidates_(list_plugins(dirs, host)) {}
+    : dirs_(dirs), host_(std::move(host)), probing_(probing), candidates_(list_plugins(dirs, host_)) {}
 
 PluginSet::~PluginSet() {
   while (!loaded_.empty()) loaded_.pop_back();
@@ -92,6 +93,12 @@ const Candidate& PluginSet::find(PluginKind kind, std::string_view id) const {
        folders.empty() ? "a folder named by --plugin-dir" : fmt::format("{}", fmt::join(folders, ", ")), next);
 }
 
+void PluginSet::require_one_of_each_library(const std::vector<std::filesystem::path>& files) const {
+  std::vector<std::filesystem::path> together = files;
+  if (!host_.core.empty()) together.insert(together.begin(), host_.core);
+  if (const auto conflict = vendor_conflict(together, host_.library_path)) fail(Exit::kConfig, "{}", *conflict);
+}
+
 void PluginSet::verify(PluginKind kind, std::string_view id) const {
   const Candidate& candidate = find(kind, id);
   if (const auto reason = probe_plugin(candidate, kProbeLimit))
@@ -102,7 +109,14 @@ Plugin& PluginSet::load(PluginKind kind, std::string_view id) {
   const Candidate& candidate = find(kind, id);
   for (const auto& plugin : loaded_)
     if (plugin->path() == candidate.path) return *plugin;
-  if (probing_) verify(kind, id);
+  if (probing_) {  // else whoever forked this process has judged all that it loads together
+    if (!libraries_) {
+      libraries_ = std::make_unique<VendorLibraries>(host_.library_path);
+      if (!host_.core.empty()) libraries_->take(host_.core);
+    }
+    if (const auto conflict = libraries_->take(candidate.path)) fail(Exit::kConfig, "{}", *conflict);
+    verify(kind, id);
+  }
   try {
     const lf_plugin* descriptor = open_plugin(candidate, [](OpenStage) {});
     loaded_.push_back(std::unique_ptr<Plugin>(new Plugin(candidate, descriptor)));

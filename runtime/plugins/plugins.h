@@ -48,6 +48,8 @@ struct PluginHost {
   std::string torch_build;  // "2.11.0+cu130"
   std::vector<std::string> extensions = {LF_PARALLEL_EXTENSION, LF_MEDIA_EXTENSION};
   LockUse lock = LockUse::kIfThere;
+  std::filesystem::path core = {};         // its libraries are in the process that loads plugins; empty: none
+  std::string library_path = {};           // the value of LD_LIBRARY_PATH, which the dynamic linker heeds
   int x86_level = 0;                       // of the processor, see processor.h; 0: the one that this runs on
   std::string compiler = LF_COMPILER_ABI;  // of what LibTorch shares C++ objects with
 };
@@ -113,22 +115,30 @@ class PluginSet {
 
   const std::vector<std::filesystem::path>& dirs() const { return dirs_; }
   const std::vector<Candidate>& candidates() const { return candidates_; }
+  const std::vector<std::unique_ptr<Plugin>>& loaded() const { return loaded_; }
 
   // The one acceptable candidate of that kind and id. Throws lf::Error(kConfig), in one line: none (and what there is
   // instead, or why it was refused), or two (both paths).
   const Candidate& find(PluginKind kind, std::string_view id) const;
 
+  // Throws lf::Error(kConfig), naming both files, where these and the core, loaded together, would bring a vendor's
+  // library from two.
+  void require_one_of_each_library(const std::vector<std::filesystem::path>& files) const;
+
   // find, and a probe: throws lf::Error(kConfig) with its reason.
   void verify(PluginKind kind, std::string_view id) const;
 
-  // verify, and the library opened in this process. The same object for the same plugin.
+  // verify, and the library opened in this process, whose vendors' libraries must be those of the plugins loaded
+  // before. The same object for the same plugin.
   Plugin& load(PluginKind kind, std::string_view id);
 
  private:
   std::vector<std::filesystem::path> dirs_;
+  const PluginHost host_;
   bool probing_;
   std::vector<Candidate> candidates_;
   std::vector<std::unique_ptr<Plugin>> loaded_;
+  std::unique_ptr<class VendorLibraries> libraries_;  // of the core and of those; made when the first is loaded
 };
 
 }  // namespace lf

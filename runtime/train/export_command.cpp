@@ -67,7 +67,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
 
 }  // namespace
 
-int run_export(std::span<const std::string> arguments, const std::vector<std::filesystem::path>& plugin_dirs) {
+int run_export(std::span<const std::string> arguments, const PluginPlaces& places) {
   const std::optional<Request> parsed = parse(arguments);
   if (!parsed) {
     fmt::print("{}\n", kUsage);
@@ -77,7 +77,7 @@ int run_export(std::span<const std::string> arguments, const std::vector<std::fi
   const Checkpoint checkpoint = open_checkpoint(request.checkpoint);
   const std::filesystem::path run = checkpoint.path().parent_path().parent_path();
   JobConfig config = load_job(run / "config.toml", {"device.name=\"cpu\"", "precision.compute=\"fp32\""});
-  config.plugin_dirs = plugin_dirs;
+  config.plugins = places;
   SessionOptions options;
   options.open_policy = false;
   const Session session(config, options);

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "plugins/sha256.h"
 #include "train/meeting.h"
 
 namespace lf {
@@ -44,6 +45,30 @@ void hear_of_lock(Exchange& control) {
   fail(Exit::kUnavailable, "rank 0: {}", refusal);
 }
 
+// Of lf_device_info.abilities; one that this core does not know is its number.
+std::vector<std::string> ability_names(uint64_t abilities) {
+  constexpr std::pair<uint64_t, const char*> kNames[] = {
+      {LF_DEVICE_EVENT_QUERY, "event_query"},
+      {LF_DEVICE_EVENT_TIMING, "event_timing"},
+      {LF_DEVICE_ASYNC_COPY, "async_copy"},
+      {LF_DEVICE_ASYNC_FILL, "async_fill"},
+      {LF_DEVICE_PEER_COPY, "peer_copy"},
+      {LF_DEVICE_SYNCHRONIZE, "synchronize"},
+      {LF_DEVICE_MEMORY_INFO, "memory_info"},
+      {LF_DEVICE_STREAM_PRIORITY, "stream_priority"},
+      {LF_DEVICE_COLLECTIVES_BESIDE_COMPUTE, "collectives_beside_compute"},
+      {LF_DEVICE_SIMULATED, "simulated"},
+  };
+  std::vector<std::string> names;
+  for (const auto& [bit, name] : kNames)
+    if ((abilities & bit) != 0) {
+      names.emplace_back(name);
+      abilities &= ~bit;
+    }
+  if (abilities != 0) names.push_back(fmt::format("{:#x}", abilities));
+  return names;
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(const std::filesystem::path& path, Exchange& control, bool locked, bool terminal)
@@ -64,13 +89,17 @@ void RunDirectory::record(const ResolvedJob& job, const Session& session, int wo
                           const std::map<std::string, std::map<std::string, std::string>>& choices) {
   write_text(path_ / "config.toml", print_config(job));
   nlohmann::json plugins = nlohmann::json::array();
-  for (const Candidate& candidate : session.plugins.candidates())
-    if (candidate.manifest && !candidate.refusal)
-      plugins.push_back({{"id", candidate.manifest->id},
-                         {"kind", kind_word(candidate.manifest->kind)},
-                         {"version", candidate.manifest->version},
-                         {"torch", candidate.manifest->torch},
-                         {"path", candidate.path.string()}});
+  for (const auto& plugin : session.plugins.loaded()) {
+    const Manifest& manifest = plugin->manifest();
+    plugins.push_back({{"id", manifest.id},
+                       {"kind", kind_word(manifest.kind)},
+                       {"version", manifest.version},
+                       {"abi", manifest.abi},
+                       {"interfaces", manifest.interfaces},
+                       {"torch", manifest.torch},
+                       {"sha256", sha256_of_file(plugin->path())},
+                       {"path", plugin->path().string()}});
+  }
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   const lf_device_info& device = session.device->info();
@@ -83,6 +112,7 @@ void RunDirectory::record(const ResolvedJob& job, const Session& session, int wo
        {{"id", session.device->id()},
         {"name", device.name},
         {"choice", device_reason},
+        {"abilities", ability_names(device.abilities)},
         {"simulated", (device.abilities & LF_DEVICE_SIMULATED) != 0},
         {"op_fallback", job.config.device.op_fallback}}},
       {"model", session.model->plugin_id()},

@@ -93,7 +93,7 @@ std::unique_ptr<Model> open_model(const JobConfig& config, PluginSet& plugins, c
 std::string who_takes_it(const JobConfig& config, PluginSet& plugins, const Host& host, const std::string& request) {
   std::vector<std::string> takers, tried;
   JobConfig other = config;
-  for (const Candidate& candidate : list_plugins(config.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD})) {
+  for (const Candidate& candidate : list_plugins(config.plugins.dirs, plugin_host(config.plugins))) {
     if (!candidate.manifest || candidate.refusal || candidate.manifest->kind != PluginKind::kModel ||
         candidate.manifest->id == config.model.family)
       continue;
@@ -143,7 +143,7 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
       media(job.data.media_root.empty() ? std::filesystem::current_path() : job.data.media_root,
             job.data.max_decoded_pixels),
       parallel(host),
-      plugins(job.plugin_dirs, PluginHost{.torch_build = LF_TORCH_BUILD}, options.probe_plugins) {
+      plugins(job.plugins.dirs, plugin_host(job.plugins), options.probe_plugins) {
   // Opens what these options name, if none of them has been refused.
   const auto attempt = [&](std::initializer_list<std::string_view> named_by, const std::function<void()>& open) {
     for (const std::string_view option : named_by)
@@ -172,6 +172,13 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
             model = std::move(opened);
           });
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
+}
+
+PluginHost plugin_host(const PluginPlaces& places) {
+  return {.torch_build = LF_TORCH_BUILD,
+          .lock = places.locked ? LockUse::kRequired : LockUse::kIfThere,
+          .core = places.core,
+          .library_path = places.library_path};
 }
 
 std::filesystem::path tokenizer_folder(const JobConfig& config) {

@@ -54,6 +54,9 @@ struct Session {
   std::unique_ptr<Policy> policy;
 };
 
+// What plugins from these places are judged against: this core's LibTorch, --locked, the libraries of this process.
+PluginHost plugin_host(const PluginPlaces& places);
+
 // The folder whose tokenizer and processor files belong to the model: model.tokenizer, else model.path; empty: none.
 std::filesystem::path tokenizer_folder(const JobConfig& config);
 

@@ -326,6 +326,7 @@ class Devices(unittest.TestCase):
                 words = ("parity", folder, case, "--family", family, "--out", self.folder / name)
                 refused = lfrun(*words, env={**environment, "LF_DEVICE": "kunlun"})
                 self.assertEqual(refused.returncode, 69, refused.stderr)
+                self.assertIn("lfrun parity --op-fallback warn", refused.stderr)
                 result = lfrun(*words, "--op-fallback", "warn", env={**environment, "LF_DEVICE": "kunlun"})
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertIn("operators ran on the CPU", result.stderr)

@@ -11,8 +11,10 @@ namespace lf::kunlun {
 namespace {
 
 void require_allowed(const std::string& name) {
-  TORCH_CHECK_NOT_IMPLEMENTED(bridge().may_fall_back(), "kunlun has no operator ", name,
-                              "; write op_fallback = \"warn\" under [device] to run such operators on the CPU");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      bridge().may_fall_back(), "kunlun has no operator ", name,
+      "; to run such operators on the CPU, write op_fallback = \"warn\" under [device] of the job, or give "
+      "lfrun parity --op-fallback warn");
 }
 
 }  // namespace

@@ -163,6 +163,38 @@ TEST_F(Commands, the_environment_chooses_the_device_for_the_core_too) {
   EXPECT_THAT(report(0), HasSubstr("device cpu\n"));
 }
 
+// As in LF_DEVICE=$CARD where nobody has set CARD.
+TEST_F(Commands, a_device_variable_that_is_empty_is_refused_with_78_by_every_command_that_heeds_it) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--print-config"}}) {
+    const Ended ended = run(job_arguments(more), {{"LF_DEVICE", ""}});
+    EXPECT_EQ(ended.code, 78);
+    EXPECT_THAT(ended.err, HasSubstr("LF_DEVICE: device.name must be an id of 2 to 64 characters"));
+  }
+  const Ended parity = run({"parity", "fixtures"}, {{"LF_DEVICE", ""}});
+  EXPECT_EQ(parity.code, 78);
+  EXPECT_THAT(parity.err, HasSubstr("LF_DEVICE: expected the id of a device plugin, or auto, got nothing"));
+}
+
+TEST_F(Commands, every_command_tells_the_core_of_a_lock_that_is_demanded_and_what_else_plugins_must_go_with) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"check", job_.string()}, {"parity", "x"}, {"export", "x", "y"}, {"balance", "x"}}) {
+    for (const bool locked : {false, true}) {
+      std::vector<std::string> arguments = {"--plugin-dir", idle_plugins()};
+      if (locked) arguments.push_back("--locked");
+      arguments.insert(arguments.end(), words.begin(), words.end());
+      start(arguments, {{"LD_LIBRARY_PATH", "/one:/two"}});
+      EXPECT_EQ(wait().code, 0) << words[0];
+      EXPECT_THAT(report(0), AllOf(HasSubstr(locked ? "locked yes\n" : "locked no\n"),
+                                   HasSubstr("core_file " LF_BUILD_DIR "/test_core/lib/liblfcore.so\n"),
+                                   HasSubstr("library_path /one:/two\n")))
+          << words[0];
+      std::filesystem::remove(folder_ / "out/rank0.txt");
+    }
+  }
+  EXPECT_EQ(run(job_arguments({"--locked"})).code, 69);  // before any worker starts; the device is missed first
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out/rank0.txt"));
+}
+
 TEST_F(Commands, print_config_prints_a_job_file_and_starts_nothing) {
   const Ended ended = run(job_arguments({"--print-config", "-n", "4"}));
   EXPECT_EQ(ended.code, 0);

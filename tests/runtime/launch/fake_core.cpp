@@ -35,6 +35,8 @@ void report(const lf_core_request& request) {
   for (uint32_t i = 0; i < request.n_sets; ++i) text << "set " << request.sets[i] << "\n";
   for (uint32_t i = 0; i < request.n_plugin_dirs; ++i) text << "plugin_dir " << request.plugin_dirs[i] << "\n";
   for (uint32_t i = 0; i < request.n_arguments; ++i) text << "argument " << request.arguments[i] << "\n";
+  text << "locked " << ((request.flags & LF_CORE_PLUGINS_LOCKED) != 0 ? "yes" : "no") << "\ncore_file "
+       << request.core_file << "\nlibrary_path " << request.library_path << "\n";
   text << "flags " << request.flags << "\nthreads " << request.threads << "\nomp " << env("OMP_NUM_THREADS")
        << "\nrank " << request.rank << "\nworld_size " << request.world_size << "\nlocal_rank " << request.local_rank
        << "\nlocal_world_size " << request.local_world_size << "\nstore " << request.store << "\ngeneration "

@@ -50,6 +50,9 @@ TEST_F(ChooseDevice, a_file_that_would_be_it_but_is_refused_is_named_with_its_re
   install({"cpu"});
   const auto path = write(bytes_of("no_manifest"), "cards.lfplugin.so");
   EXPECT_THAT(refused("cards"), AllOf(HasSubstr("refused: " + path.string() + ": "), HasSubstr("there are cpu")));
+  // One of which nothing can be read may be it, whatever it is called.
+  const auto cut = write(bytes_of("device_cards").substr(0, 3000), "nvidia-2.1.lfplugin.so");
+  EXPECT_THAT(refused("cards"), HasSubstr("refused: " + cut.string() + ": expected a whole ELF file"));
 }
 
 TEST_F(ChooseDevice, a_plugin_that_finds_nothing_is_refused_in_its_own_words_and_nothing_else_is_tried) {

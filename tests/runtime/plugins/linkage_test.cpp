@@ -1,10 +1,13 @@
 // What the dynamic linker would do with a plugin is known, and judged, before it does.
 #include "plugins/linkage.h"
 
+#include <cstring>
+
 #include <gmock/gmock.h>
 
 #include "plugins/dependencies.h"
 #include "plugins/inspect.h"
+#include "plugins/processor.h"
 #include "runtime/plugins/plugin_folder.h"
 
 namespace lf::test {
@@ -28,6 +31,29 @@ TEST_F(LinkageOf, a_relative_search_path_is_refused_since_it_leads_to_the_workin
   EXPECT_THAT(refusal_of("relative_rpath"), HasSubstr("got \"\", which is looked for in the working directory"));
 }
 
+TEST_F(LinkageOf, a_relative_path_is_refused_wherever_it_stands) {
+  EXPECT_THAT(refusal_of("late_relative_runpath"), HasSubstr("got \"relative\", which is looked for in the working"));
+  EXPECT_THAT(refusal_of("like_origin_runpath"), HasSubstr("got \"$ORIGINAL/libraries\""));
+  EXPECT_THAT(refusal_of("needs_late_path"), HasSubstr("expected needed libraries by name, got \"aaaa"));
+  EXPECT_THAT(refusal_of("filters_relative"), HasSubstr("by name, got \"folder/libother.so\""));
+}
+
+// The dynamic linker goes by the segments, and so must whoever judges what it will do.
+TEST_F(LinkageOf, sections_that_tell_of_another_linkage_are_not_believed) {
+  std::string bytes = bytes_of("relative_runpath");
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    char* const place = bytes.data() + header.e_shoff + i * sizeof section;
+    std::memcpy(&section, place, sizeof section);
+    if (section.sh_type != SHT_DYNAMIC) continue;
+    section.sh_size = 0;
+    std::memcpy(place, &section, sizeof section);
+  }
+  EXPECT_THAT(refusal(write(bytes)), HasSubstr("got \"libraries\", which is looked for in the working directory"));
+}
+
 TEST_F(LinkageOf, libtorch_that_the_manifest_does_not_state_is_refused_unopened) {
   EXPECT_THAT(refusal_of("hides_torch"),
               HasSubstr("expected no LibTorch, as its manifest says \"none\", got a need for it"));
@@ -46,7 +72,7 @@ TEST_F(LinkageOf, symbols_are_told_by_who_defines_them) {
 // What ld.so itself says of our own plugins: every library at the same place.
 TEST_F(LinkageOf, dependencies_are_found_where_the_dynamic_linker_finds_them) {
   for (const std::filesystem::path& file :
-       {built("needs_vendor_a"), std::filesystem::path(LF_BUILD_DIR "/bin/lfrun")}) {
+       {built("needs_vendor_a"), built("needs_vendor_late"), std::filesystem::path(LF_BUILD_DIR "/bin/lfrun")}) {
     std::string said(1 << 16, '\0');
     FILE* pipe = popen(("ldd " + file.string()).c_str(), "r");
     ASSERT_NE(pipe, nullptr);
@@ -61,6 +87,22 @@ TEST_F(LinkageOf, dependencies_are_found_where_the_dynamic_linker_finds_them) {
       EXPECT_EQ(dependency.path, std::filesystem::canonical(said.substr(begin, end - begin)));
     }
   }
+}
+
+TEST_F(LinkageOf, code_for_this_processor_is_found_in_its_own_folder_first_as_the_dynamic_linker_does) {
+  if (x86_level_here() < 2) GTEST_SKIP() << "an x86-64-v1 processor has no folder of its own";
+  const auto path = write(bytes_of("needs_vendor_a"), "some.lfplugin.so");
+  const auto folder = folder_ / "vendor_a/glibc-hwcaps/x86-64-v2";
+  std::filesystem::create_directories(folder);
+  for (const auto& to : {folder_ / "vendor_a", folder})
+    std::filesystem::copy(built("x").parent_path() / "vendor_a/libbkcl.so", to / "libbkcl.so");
+  EXPECT_THAT(dependencies_of(path, ""), Contains(Field(&Dependency::path, folder / "libbkcl.so")));
+  FILE* pipe = popen(("ldd " + path.string()).c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string said(1 << 16, '\0');
+  said.resize(fread(said.data(), 1, said.size(), pipe));
+  pclose(pipe);
+  EXPECT_THAT(said, HasSubstr("libbkcl.so => " + (folder / "libbkcl.so").string()));
 }
 
 TEST_F(LinkageOf, a_missing_library_is_told_with_who_needs_it) {
@@ -85,6 +127,7 @@ TEST_F(LinkageOf, two_files_for_one_vendor_library_are_a_conflict_that_names_bot
   EXPECT_EQ(said, "expected one libbkcl.so in the process, got two: " + (folder / "vendor_a/libbkcl.so").string() +
                       " (for needs_vendor_a.lfplugin.so) and " + (folder / "vendor_b/libbkcl.so").string() +
                       " (for needs_vendor_b.lfplugin.so); point both at one installation");
+  EXPECT_NE(vendor_conflict({built("needs_vendor_late"), second}, ""), std::nullopt);
   EXPECT_EQ(vendor_conflict({first, first}, ""), std::nullopt);
   EXPECT_EQ(vendor_conflict({built("good_00"), first}, ""), std::nullopt);
 }

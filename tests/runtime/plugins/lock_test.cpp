@@ -86,6 +86,17 @@ TEST_F(Lock, a_damaged_lock_or_one_that_others_may_write_refuses_what_lies_besid
   EXPECT_THAT(judged(path), AllOf(HasSubstr("plugins.lock: "), HasSubstr("got mode 666")));
 }
 
+TEST_F(Lock, inspection_judges_the_bytes_too_since_nobody_opens_the_file_behind_it) {
+  const auto path = write(good_bytes(), "one.lfplugin.so");
+  write_lock(folder_, host());
+  EXPECT_TRUE(inspect_plugin(path, host(), "").acceptable);
+  write(bytes_of("start_fails"), "one.lfplugin.so");  // the same id and version
+  const Inspection other = inspect_plugin(path, host(), "");
+  EXPECT_FALSE(other.acceptable);
+  EXPECT_THAT(other.text, AllOf(HasSubstr("lock         its bytes are not those locked"),
+                                HasSubstr("verdict      refused: expected sha256 ")));
+}
+
 TEST_F(Lock, a_folder_with_a_refused_plugin_is_not_locked) {
   write(good_bytes());
   const auto bad = write(bytes_of("other_abi"), "bad.lfplugin.so");

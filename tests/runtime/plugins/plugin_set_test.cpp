@@ -106,6 +106,23 @@ TEST_F(PluginSetTest, two_plugins_with_one_id_are_refused_and_both_are_named) {
   EXPECT_THAT(refused_load(), AllOf(HasSubstr(first.string()), HasSubstr(second.string()), HasSubstr("got two")));
 }
 
+TEST_F(PluginSetTest, a_plugin_that_brings_another_copy_of_a_loaded_vendors_library_is_refused_and_both_are_named) {
+  const std::filesystem::path built = std::filesystem::path(LF_BUILD_DIR) / "test_plugins";
+  for (const char* home : {"vendor_a", "vendor_b"}) std::filesystem::copy(built / home, folder_ / home);
+  write(bytes_of("device_vendored"), "device_vendored.lfplugin.so");
+  write(bytes_of("needs_vendor_b"), "needs_vendor_b.lfplugin.so");
+  PluginSet plugins = set();
+  EXPECT_EQ(plugins.load(PluginKind::kDevice, "vendored").id(), "vendored");
+  EXPECT_EQ(refused([&] { plugins.load(PluginKind::kBalancer, "good_00"); }),
+            "expected one libbkcl.so in the process, got two: " + (folder_ / "vendor_a/libbkcl.so").string() +
+                " (for device_vendored.lfplugin.so) and " + (folder_ / "vendor_b/libbkcl.so").string() +
+                " (for needs_vendor_b.lfplugin.so); point both at one installation");
+  PluginHost of_core = host();
+  of_core.core = folder_ / "needs_vendor_b.lfplugin.so";  // any file that needs the other copy
+  EXPECT_THAT(refused([&] { PluginSet({folder_}, of_core).load(PluginKind::kDevice, "vendored"); }),
+              HasSubstr("expected one libbkcl.so in the process, got two"));
+}
+
 TEST_F(PluginSetTest, the_same_folder_named_twice_is_one_plugin) {
   write(good_bytes());
   std::filesystem::create_directory_symlink(folder_, folder_ / "again");

@@ -48,6 +48,18 @@ endif()
 add_bad_plugin(start_fails DEFINE LF_TEST_START_FAILS)
 add_bad_plugin(relative_runpath LINK_OPTIONS -Wl,--enable-new-dtags -Wl,-rpath,libraries)
 add_bad_plugin(relative_rpath LINK_OPTIONS -Wl,--disable-new-dtags -Wl,-rpath,/good::)
+# What follows stands behind more than any message shows.
+string(REPEAT "a" 420 LF_TEST_LONG)
+add_bad_plugin(late_relative_runpath LINK_OPTIONS -Wl,--enable-new-dtags -Wl,-rpath,/${LF_TEST_LONG}:relative)
+add_bad_plugin(like_origin_runpath LINK_OPTIONS -Wl,--enable-new-dtags)
+set_target_properties(test_plugin_like_origin_runpath PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "\$ORIGINAL/libraries")
+add_library(test_long_name SHARED ${CMAKE_SOURCE_DIR}/tests/support/bad_plugins/vendor.cpp)
+set_target_properties(test_long_name PROPERTIES NO_SONAME ON LIBRARY_OUTPUT_DIRECTORY ${LF_TEST_PLUGIN_DIR}/long_name)
+target_link_options(test_long_name PRIVATE -Wl,-soname,${LF_TEST_LONG}/liblong.so)
+add_bad_plugin(needs_late_path DEFINE LF_TEST_IN_ENTRY=lf_test_vendor_call\(\))
+target_link_libraries(test_plugin_needs_late_path PRIVATE test_long_name)
+# A filter: loading it loads the library that is named.
+add_bad_plugin(filters_relative LINK_OPTIONS -Wl,--filter,folder/libother.so)
 # Libraries of one vendor's name in two folders, and plugins that are linked against either; and one that is gone.
 foreach(home a b)
   add_library(test_vendor_${home} SHARED ${CMAKE_SOURCE_DIR}/tests/support/bad_plugins/vendor.cpp)
@@ -57,6 +69,14 @@ foreach(home a b)
   target_link_libraries(test_plugin_needs_vendor_${home} PRIVATE test_vendor_${home})
   set_target_properties(test_plugin_needs_vendor_${home} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "\$ORIGIN/vendor_${home}")
 endforeach()
+foreach(device needs_vendor_late device_vendored) # both by vendor_a
+  add_bad_plugin(${device} DEFINE LF_TEST_IN_ENTRY=lf_test_vendor_call\(\) LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE
+                 LF_TEST_INTERFACE="lf.device/1" LF_TEST_ID="vendored" LF_TEST_DEVICES=1 LF_TEST_DEVICE_UID=0)
+  target_link_libraries(test_plugin_${device} PRIVATE test_vendor_a)
+endforeach()
+set_target_properties(test_plugin_needs_vendor_late PROPERTIES BUILD_WITH_INSTALL_RPATH ON
+                      INSTALL_RPATH "/${LF_TEST_LONG};\$ORIGIN/vendor_a")
+set_target_properties(test_plugin_device_vendored PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "\$ORIGIN/vendor_a")
 # Something that calls itself LibTorch, needed by one whose manifest says "none".
 add_library(test_torch SHARED ${CMAKE_SOURCE_DIR}/tests/support/bad_plugins/vendor.cpp)
 set_target_properties(test_torch PROPERTIES OUTPUT_NAME torch_cpu LIBRARY_OUTPUT_DIRECTORY ${LF_TEST_PLUGIN_DIR}/torch)

@@ -112,6 +112,14 @@ manual_text() {
   /usr/bin/python3 tools/manual_text.py data/gimp/train.jsonl data/gimp_text
 }
 
+latents_stand_in() {
+  [ -d data/latents_stand_in ] && return
+  say "writing numbers of the large diffusion models' shapes"
+  rm -rf data/latents_stand_in.part
+  /usr/bin/python3 tools/latents/stand_in.py data/latents_stand_in.part
+  mv data/latents_stand_in.part data/latents_stand_in
+}
+
 packages
 wheels
 cuda_headers
@@ -120,3 +128,4 @@ tokenizer
 deepseek_tokenizer
 manual
 manual_text
+latents_stand_in

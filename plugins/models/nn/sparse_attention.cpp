@@ -9,6 +9,7 @@
 #include "nn/cpu/ops.h"
 #include "nn/cpu/sparse_ops.h"
 #include "nn/precision.h"
+#include "nn/sparse_blocks.h"
 
 namespace lf::nn {
 namespace {
@@ -36,28 +37,6 @@ at::Tensor selected_of(const at::Tensor& scores, int64_t top_k) {
   return at::zeros_like(earlier).scatter_(1, order.narrow(1, 0, top_k), true).logical_and_(earlier);
 }
 
-// One segment. divergence is undefined where not wanted.
-IndexedAttention composed(const SparseInputs& rows, const at::Tensor& expanded, const LatentShape& shape,
-                          const IndexShape& index, bool wants_divergence) {
-  const int64_t n = rows.query.size(0), h = shape.heads;
-  const at::Tensor scores = index_scores(rows.index_query, rows.index_key, rows.index_weight, index);
-  const at::Tensor selected = selected_of(scores.detach(), index.top_k);
-  const auto parts = expanded.view({n, h, shape.plain + shape.value}).split_with_sizes({shape.plain, shape.value}, 2);
-  const at::Tensor key = at::cat({parts[0], rows.shared_key.unsqueeze(1).expand({n, h, shape.rotated})}, 2);
-  const at::Tensor query = rows.query.view({n, h, shape.head_size()}).transpose(0, 1);
-  const auto type = wide(query);
-  const at::Tensor products = at::matmul(query, key.permute({1, 2, 0})).to(type) * shape.scale;
-  const at::Tensor share = products.masked_fill(selected.logical_not(), kNever).softmax(-1);
-  IndexedAttention result;
-  result.out = at::matmul(share.to(query.scalar_type()), parts[1].transpose(0, 1)).transpose(0, 1).flatten(1);
-  if (!wants_divergence) return result;
-  const at::Tensor target = share.detach().mean(0);
-  const at::Tensor log_guess = scores.masked_fill(selected.logical_not(), kNever).log_softmax(-1);
-  const at::Tensor safe = log_guess.masked_fill(selected.logical_not(), 0);
-  result.divergence = (at::xlogy(target, target) - target * safe).sum();
-  return result;
-}
-
 bool fits(const SparseInputs& rows) {
   return cpu::fits(rows.query) && cpu::fits(rows.latent) && cpu::fits(rows.shared_key) &&
          rows.index_query.is_contiguous() && rows.index_key.is_contiguous();
@@ -67,11 +46,13 @@ bool fits(const SparseInputs& rows) {
 at::Tensor per_row(const at::Tensor& gradient, const Segments& segments) {
   std::vector<int64_t> lengths;
   for (size_t s = 0; s < segments.count(); ++s) lengths.push_back(segments.starts[s + 1] - segments.starts[s]);
-  return gradient.to(at::kFloat).repeat_interleave(at::tensor(lengths, at::kLong)).unsqueeze(1);
+  return gradient.to(wide(gradient))
+      .repeat_interleave(at::tensor(lengths, at::kLong).to(gradient.device()))
+      .unsqueeze(1);
 }
 
 // Only the indexer learns: its gradients are made in forward, and nothing else is kept or run back.
-at::Tensor learnt_ahead(const SparseInputs& rows, const cpu::SparseForward& forward, const Segments& segments) {
+at::Tensor learnt_ahead(const SparseInputs& rows, const SparseForward& forward, const Segments& segments) {
   const auto type = rows.index_query.scalar_type();
   return record(forward.divergence, {.inputs = {rows.index_query, rows.index_key, rows.index_weight},
                                      .saved = {forward.dindex_query, forward.dindex_key, forward.dindex_weight},
@@ -81,18 +62,25 @@ at::Tensor learnt_ahead(const SparseInputs& rows, const cpu::SparseForward& forw
                                      }});
 }
 
-IndexedAttention fused(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
-                       const IndexShape& index, const Segments& segments, bool wants_divergence) {
+}  // namespace
+
+IndexedAttention sparse_attention(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
+                                  const IndexShape& index, const Segments& segments, bool wants_divergence) {
+  TORCH_CHECK(segments.rows() == rows.query.size(0), "segments cover ", segments.rows(), " rows, there are ",
+              rows.query.size(0));
   const Tensors of_index = {rows.index_query, rows.index_key, rows.index_weight};
   Node node, index_node;
   node.inputs = {rows.query, rows.latent, rows.shared_key};
   node.trains = kv_b.trained();
   index_node.inputs = of_index;
   const bool attends = records(node), learns = wants_divergence && records(index_node);
-  cpu::SparseForward forward;
+  const bool on_host = fits(rows);
+  SparseForward forward;
   {
     at::NoGradGuard no_grad;
-    forward = cpu::sparse_attention(rows, kv_b.value, shape, index, segments, wants_divergence, learns && !attends);
+    const bool ahead = learns && !attends;
+    forward = on_host ? cpu::sparse_attention(rows, kv_b.value, shape, index, segments, wants_divergence, ahead)
+                      : sparse_forward_in_blocks(rows, kv_b.value, shape, index, segments, wants_divergence, ahead);
   }
   if (!attends) return {forward.out, learns ? learnt_ahead(rows, forward, segments) : forward.divergence};
   node.saved = {rows.query, rows.latent, rows.shared_key, forward.log_sum, forward.selected};
@@ -101,16 +89,19 @@ IndexedAttention fused(const SparseInputs& rows, const Parameter& kv_b, const La
     node.saved.insert(node.saved.end(), of_index.begin(), of_index.end());
   }
   const auto type = rows.index_query.scalar_type();
-  node.backward = [kv_b, shape, index, segments, learns, type, over_query = rows.gives_query_up](
+  node.backward = [kv_b, shape, index, segments, learns, type, on_host, over_query = rows.gives_query_up](
                       const Tensors& dy, const Tensors& saved) -> Tensors {
-    cpu::SparseForward forward;
+    SparseForward forward;
     forward.log_sum = saved[3];
     forward.selected = saved[4];
     SparseInputs rows{saved[0], saved[1], saved[2], {}, {}, {}, over_query};
     if (learns) rows.index_query = saved[5], rows.index_key = saved[6], rows.index_weight = saved[7];
     const bool taught = learns && dy[1].defined();
-    const cpu::SparseGradients made = cpu::sparse_attention_backward(dy[0], rows, kv_b.value, forward, shape, index,
-                                                                     segments, kv_b.trained(), taught);
+    const bool trains = kv_b.trained();
+    const SparseGradients made =
+        on_host
+            ? cpu::sparse_attention_backward(dy[0], rows, kv_b.value, forward, shape, index, segments, trains, taught)
+            : sparse_backward_in_blocks(dy[0], rows, kv_b.value, forward, shape, index, segments, trains, taught);
     if (made.kv_b.defined()) kv_b.add_gradient(made.kv_b);
     Tensors gradients = {made.query, made.latent, made.shared_key};
     if (taught) {
@@ -127,30 +118,6 @@ IndexedAttention fused(const SparseInputs& rows, const Parameter& kv_b, const La
   if (learns) outs.push_back(forward.divergence);
   outs = record(std::move(outs), std::move(node));
   return {outs[0], learns ? outs[1] : forward.divergence};
-}
-
-}  // namespace
-
-IndexedAttention sparse_attention(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
-                                  const IndexShape& index, const Segments& segments, bool wants_divergence) {
-  TORCH_CHECK(segments.rows() == rows.query.size(0), "segments cover ", segments.rows(), " rows, there are ",
-              rows.query.size(0));
-  if (fits(rows)) return fused(rows, kv_b, shape, index, segments, wants_divergence);
-  const at::Tensor expanded = linear(rows.latent, {kv_b, {}});
-  Tensors outs, divergences;
-  for (size_t s = 0; s < segments.count(); ++s) {
-    const int64_t begin = segments.starts[s], length = segments.starts[s + 1] - begin;
-    const auto part = [&](const at::Tensor& t) { return t.narrow(0, begin, length); };
-    const SparseInputs own = {part(rows.query),       part(rows.latent),    part(rows.shared_key),
-                              part(rows.index_query), part(rows.index_key), part(rows.index_weight)};
-    const IndexedAttention one = composed(own, part(expanded), shape, index, wants_divergence);
-    outs.push_back(one.out);
-    if (wants_divergence) divergences.push_back(one.divergence);
-  }
-  IndexedAttention result;
-  result.out = outs.empty() ? at::zeros({0, shape.heads * shape.value}, rows.query.options()) : at::cat(outs);
-  if (wants_divergence) result.divergence = at::stack(divergences);
-  return result;
 }
 
 Selection select_rows(const at::Tensor& index_query, const at::Tensor& index_key, const at::Tensor& index_weight,

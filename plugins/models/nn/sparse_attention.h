@@ -9,8 +9,8 @@
 // No gradient goes from attention to the indexer, nor from the divergence to anything but the indexer.
 //
 // On host memory in f32 and bf16 one pass over the queries does all of it (cpu/sparse_ops.h): memory is linear in the
-// length, and nothing of length x length exists. Elsewhere LibTorch's operators do, with memory that grows by the
-// square.
+// length, and nothing of length x length exists. Elsewhere LibTorch's operators do the same for a block of queries at a
+// time (sparse_blocks.h), in memory that is linear too.
 #pragma once
 
 #include "nn/latent_attention.h"
@@ -43,8 +43,8 @@ struct IndexedAttention {
 };
 
 // kv_b: [H (P + W), L], the map from latents to plain keys and values of every head. Keeps its inputs and the selected
-// rows, about a byte each. The divergence's gradients are made where attention runs back; where only the indexer
-// learns, in forward, and then they are all that is kept.
+// rows, about a byte each (elsewhere four). The divergence's gradients are made where attention runs back; where only
+// the indexer learns, in forward, and then they are all that is kept.
 IndexedAttention sparse_attention(const SparseInputs& rows, const Parameter& kv_b, const LatentShape& shape,
                                   const IndexShape& index, const Segments& segments, bool wants_divergence);
 

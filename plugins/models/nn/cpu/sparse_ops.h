@@ -6,27 +6,15 @@
 // f32; for each thread a gradient of them, and a few hundred queries' worth of latents.
 #pragma once
 
-#include "nn/sparse_attention.h"
+#include "nn/sparse_passes.h"
 
 namespace lf::nn::cpu {
 
-struct SparseForward {
-  at::Tensor out;         // [N, H W] in the query's dtype
-  at::Tensor log_sum;     // f32 [N, H]
-  at::Tensor selected;    // u8 [N, .], rows of the segment (row_gaps.h); undefined with top_k 0
-  at::Tensor divergence;  // f32 [S]; undefined where not wanted
-  at::Tensor dindex_query, dindex_key, dindex_weight;  // f32, of the divergence; undefined where not wanted
-};
-
-// kv_b [H (P + W), L]. gradients: also those of the divergence, for those who do not run back.
+// kv_b [H (P + W), L]. gradients: also those of the divergence, for those who do not run back. log_sum is f32 [N, H],
+// `selected` u8 [N, .], rows of the segment (row_gaps.h).
 SparseForward sparse_attention(const SparseInputs& rows, const at::Tensor& kv_b, const LatentShape& shape,
                                const IndexShape& index, const Segments& segments, bool divergence, bool gradients);
 
-struct SparseGradients {
-  at::Tensor query, latent, shared_key;             // in their dtypes; undefined without dout
-  at::Tensor kv_b;                                  // f32, as kv_b; undefined where not wanted
-  at::Tensor index_query, index_key, index_weight;  // f32, of the divergence; undefined where not wanted
-};
 // Attention's shares are made again, and the divergence's gradients from them. dout [N, H W]; undefined: only the
 // divergence's. forward: log_sum and selected. The gradient of a query that was given up lies where the query was.
 SparseGradients sparse_attention_backward(const at::Tensor& dout, const SparseInputs& rows, const at::Tensor& kv_b,

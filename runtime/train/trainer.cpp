@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "optimizer/learning_rate.h"
+#include "train/first_loss.h"
 #include "train/meeting.h"
 
 namespace lf {
@@ -107,6 +108,11 @@ int Trainer::run_steps() {
     const TrainedStep step = train(std::move(work));
     loader_->observe(step.work.step, observed_seconds(step, *session_.device));
     if (leads()) reporter_->report(step, total_steps_, whole, copied_ ? copied_() : CopiedBytes{});
+    if (leads() && step.number == 1 && !config_.model.path.empty()) {
+      const std::string doubt =
+          doubt_of_loaded_weights(session_.model->description(), step.sums, step.work.global_loss_weight);
+      if (!doubt.empty()) log::warning("{}", doubt);
+    }
     stopped = step.sums.stop;
     more = !step.work.last;
     if (more && (stopped || save_due())) save();

@@ -495,6 +495,25 @@ class Failures(unittest.TestCase):
         (self.folder / "job/more.toml").write_text(text)
         self.refuses(lfrun(self.folder / "job/more.toml", "--fresh"), 65, name, "nan")
 
+    def test_loaded_weights_whose_first_loss_is_a_guess_are_warned_of(self):
+        doubt = "is that of a guess among the vocabulary's 272 tokens (ln = 5.606), though weights were loaded"
+        drawn = lfrun(self.job(optimizer={"learning_rate": 1e-9}, job={"steps": 1}))
+        self.assertEqual(drawn.returncode, 0, drawn.stderr)
+        self.assertNotIn("is that of a guess", drawn.stderr, "weights just drawn may guess")
+        path = str(self.folder / "job/run/model")
+        again = write_job(self.folder / "again", job={"steps": 12}, optimizer={"learning_rate": 3e-2})
+        text = again.read_text().replace('config = "config.json"', f'path = "{path}"').replace('tokenizer = "tokenizer"\n', "")
+        again.write_text(text)
+        guessing = lfrun(again)
+        self.assertEqual(guessing.returncode, 0, guessing.stderr)
+        self.assertEqual(guessing.stderr.count(doubt), 1, guessing.stderr)
+        self.assertLess(metrics(self.folder / "again/run")[-1]["loss"], 0.8 * 5.606)
+        more = self.folder / "again/more.toml"
+        more.write_text(text.replace(path, str(self.folder / "again/run/model")))
+        learnt = lfrun(more, "--fresh")
+        self.assertEqual(learnt.returncode, 0, learnt.stderr)
+        self.assertNotIn("is that of a guess", learnt.stderr)
+
     def test_absurd_sizes_are_refused_at_once_with_their_bounds(self):
         job = self.job()
         config = self.folder / "job/config.json"

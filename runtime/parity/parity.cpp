@@ -113,7 +113,8 @@ void compare_outputs(Table& table, const std::string& name, const Description& d
     const std::vector<int64_t> rows = integers(batch, "source_row");
     const bool by_row = !rows.empty() && integers(batch, "place." + output.name).empty();
     const double difference =
-        by_row ? difference_at(rows, static_cast<size_t>(output.columns), actual.at(output.name), *wanted)
+        by_row ? difference_at(rows, static_cast<size_t>(output.columns > 0 ? output.columns : wanted->shape.back()),
+                               actual.at(output.name), *wanted)
                : largest_difference(actual.at(output.name).values, wanted->values);
     if (bf16)
       table.shown(name, output.name, difference);

@@ -12,8 +12,11 @@ namespace {
 Array scatter(const Array& packed, const std::vector<int64_t>& rows, const std::vector<int64_t>& shape) {
   Array full{shape, std::vector<float>(static_cast<size_t>(whole(shape).elements()))};
   const size_t columns = packed.values.size() / std::max<size_t>(rows.size(), 1);
+  // The case may be wider than the longest sample where columns are rows of the sample.
+  const size_t width = columns == 1 ? 1 : static_cast<size_t>(shape.back());
+  if (columns > width) fail(Exit::kBug, "an output has {} columns, the reference {}", columns, width);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const size_t to = static_cast<size_t>(rows[i]) * columns;
+    const size_t to = static_cast<size_t>(rows[i]) * width;
     if (to + columns > full.values.size()) fail(Exit::kBug, "source_row {} lies outside the case's rows", rows[i]);
     std::copy_n(packed.values.begin() + static_cast<std::ptrdiff_t>(i * columns), columns,
                 full.values.begin() + static_cast<std::ptrdiff_t>(to));

@@ -44,6 +44,7 @@ class Parity(unittest.TestCase):
         result = lfrun("parity", directory, *chosen, "--out", self.folder / "out", *options)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("AdamW steps", result.stdout)
+        return result.stdout
 
     def test_outputs_losses_gradients_and_trajectories_of_all_qwen_cases_agree(self):
         families = cases_of("qwen[23]*")
@@ -120,7 +121,10 @@ class Parity(unittest.TestCase):
         for family in families:
             for config in ("config.json", "config_hub.json"):
                 with self.subTest(family=family.name, config=config):
-                    self.agree(family, "deepseek", "--config", config)
+                    said = self.agree(family, "deepseek", "--config", config)
+                    if "v32" in family.name:  # what the indexer of every layer scored and chose is among the outputs
+                        self.assertRegex(said, r"full +indexer\.0\.scores .* ok")
+                        self.assertRegex(said, r"full +indexer\.2\.selected .* ok")
 
     def test_the_loss_and_all_gradients_together_agree_in_bf16(self):
         for name, family in (("qwen2_vl-tiny", "qwen_vl"), ("qwen2_5_vl-odd", "qwen_vl"), ("qwen3_vl-tiny", "qwen_vl"),

@@ -78,6 +78,21 @@ LatentDecoderStage::Layer take_layer(Binding& binding, const LatentDecoderConfig
   return layer;
 }
 
+nn::Selection selections(const nn::SparseInputs& in, const nn::IndexShape& index, const nn::Segments& segments) {
+  int64_t longest = 0;
+  for (size_t s = 0; s < segments.count(); ++s)
+    longest = std::max(longest, segments.starts[s + 1] - segments.starts[s]);
+  nn::Tensors scores, selected;
+  for (size_t s = 0; s < segments.count(); ++s) {
+    const int64_t begin = segments.starts[s], length = segments.starts[s + 1] - begin;
+    const auto part = [&](const at::Tensor& t) { return t.detach().narrow(0, begin, length); };
+    const nn::Selection one = nn::select_rows(part(in.index_query), part(in.index_key), part(in.index_weight), index);
+    scores.push_back(at::constant_pad_nd(one.scores, {0, longest - length}));
+    selected.push_back(at::constant_pad_nd(one.selected, {0, longest - length}));
+  }
+  return {at::cat(scores), at::cat(selected)};
+}
+
 }  // namespace
 
 LatentDecoderBatch latent_decoder_batch(const LatentDecoderConfig& config, const at::Tensor& ids,
@@ -105,6 +120,7 @@ LatentDecoderBatch latent_decoder_batch(const LatentDecoderConfig& config, const
   batch.segments = std::move(segments);
   batch.result = std::make_shared<LatentDecoderResult>();
   batch.routers = std::make_shared<std::vector<RouterOutput>>(static_cast<size_t>(config.layers + 1));
+  batch.selections = std::make_shared<std::vector<nn::Selection>>(static_cast<size_t>(config.layers + 1));
   return batch;
 }
 
@@ -146,8 +162,8 @@ void LatentDecoderStage::bind(uint32_t unit, std::vector<nn::Parameter> paramete
   binding.done();
 }
 
-at::Tensor LatentDecoderStage::attention(const Layer& layer, const LatentDecoderBatch& batch, const at::Tensor& x,
-                                         at::Tensor* divergence) const {
+at::Tensor LatentDecoderStage::attention(const Layer& layer, int64_t number, const LatentDecoderBatch& batch,
+                                         const at::Tensor& x, at::Tensor* divergence) const {
   const LatentDecoderConfig& c = config_;
   const nn::LatentShape& shape = c.attention;
   const int64_t n = x.size(0), h = shape.heads, first = c.query_rank > 0 ? c.query_rank : h * shape.head_size();
@@ -183,6 +199,7 @@ at::Tensor LatentDecoderStage::attention(const Layer& layer, const LatentDecoder
     in.index_weight = nn::wide_linear(rows, indexer.weights) * (1 / std::sqrt(static_cast<double>(c.index.heads)));
     nn::IndexShape index = c.index;
     if (c.warms_up()) index.top_k = 0;
+    if (batch.outputs) (*batch.selections)[static_cast<size_t>(number)] = selections(in, index, batch.segments);
     const nn::IndexedAttention result =
         nn::sparse_attention(in, layer.kv_b, shape, index, batch.segments, c.learns_index());
     out = result.out;
@@ -221,7 +238,7 @@ at::Tensor LatentDecoderStage::feed_forward(const Layer& layer, int64_t number, 
 at::Tensor LatentDecoderStage::run_layer(const Layer& layer, int64_t number, const LatentDecoderBatch& batch,
                                          const at::Tensor& x, at::Tensor* sums) const {
   at::Tensor divergence, balance;
-  const at::Tensor y = feed_forward(layer, number, batch, attention(layer, batch, x, &divergence), &balance);
+  const at::Tensor y = feed_forward(layer, number, batch, attention(layer, number, batch, x, &divergence), &balance);
   if (divergence.defined() || balance.defined()) {
     const at::Tensor none = at::zeros({static_cast<int64_t>(batch.segments.count())}, sums->options());
     *sums = *sums + at::stack({divergence.defined() ? divergence : none, balance.defined() ? balance : none}, 1);

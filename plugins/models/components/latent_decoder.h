@@ -99,6 +99,8 @@ struct LatentDecoderBatch {
   bool outputs = false;
   std::shared_ptr<LatentDecoderResult> result;
   std::shared_ptr<std::vector<RouterOutput>> routers;  // by layer; the module's last; filled where asked for outputs
+  // As routers: scores f32 and selected bool [N, rows of the longest segment], by rows of the own segment.
+  std::shared_ptr<std::vector<nn::Selection>> selections;
 };
 
 // ids, targets i64 [N]: positions count from each segment's first row.
@@ -145,7 +147,7 @@ class LatentDecoderStage {
   struct Flow {
     at::Tensor hidden, mtp, sums;
   };
-  at::Tensor attention(const Layer& layer, const LatentDecoderBatch& batch, const at::Tensor& x,
+  at::Tensor attention(const Layer& layer, int64_t number, const LatentDecoderBatch& batch, const at::Tensor& x,
                        at::Tensor* divergence) const;
   at::Tensor feed_forward(const Layer& layer, int64_t number, const LatentDecoderBatch& batch, const at::Tensor& x,
                           at::Tensor* balance) const;

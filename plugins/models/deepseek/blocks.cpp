@@ -48,6 +48,11 @@ std::vector<at::Tensor> outputs_of(const LatentDecoderConfig& config, const Late
     outputs.push_back(router.expert.to(at::kFloat));
     outputs.push_back(router.weight.to(at::kFloat));
   }
+  for (const nn::Selection& selection : *batch.selections) {
+    if (!selection.scores.defined()) continue;
+    outputs.push_back(selection.scores.to(at::kFloat));
+    outputs.push_back(selection.selected.to(at::kFloat));
+  }
   return outputs;
 }
 
@@ -104,6 +109,10 @@ family::ModelSpec model_spec(const LatentDecoderConfig& config) {
     if (!config.is_sparse(layer)) continue;
     output(fmt::format("router.{}.experts", layer), config.routing.top_k);
     output(fmt::format("router.{}.weights", layer), config.routing.top_k);
+  }
+  for (int64_t layer = 0; config.uses_index() && layer < config.layers + (config.trains_mtp ? 1 : 0); ++layer) {
+    output(fmt::format("indexer.{}.scores", layer), 0);
+    output(fmt::format("indexer.{}.selected", layer), 0);
   }
   spec.aux_names = {"ce_loss"};
   if (config.trains_mtp) spec.aux_names.emplace_back("mtp_loss");

@@ -55,7 +55,7 @@ typedef struct lf_component {
   int64_t row_quantum; /* rows of one atom come in multiples of this */
 } lf_component;
 
-/* Columns of a border: [rows, columns]. dtype 0: the stage's compute dtype. */
+/* Columns of a border: [rows, columns]; 0, of outputs only: as many as the longest sample has. dtype 0: the stage's. */
 typedef struct lf_port {
   lf_hdr h;
   lf_str name;

@@ -29,10 +29,10 @@ at::Tensor composed(const at::Tensor& query, const KeysAndValues& rows, const La
       return t.narrow(0, begin, length).view({length, shape.heads, t.size(1) / shape.heads}).transpose(0, 1);
     };
     if (length == 0) continue;
-    const at::Tensor later = at::ones({length, length}, query.options().dtype(at::kBool)).triu(1);
-    const at::Tensor scores = at::matmul(heads(query), heads(rows.key).transpose(1, 2)) * shape.scale;
-    const at::Tensor share = scores.masked_fill(later, -std::numeric_limits<double>::infinity()).softmax(-1);
-    outs.push_back(at::matmul(share, heads(rows.value)).transpose(0, 1).flatten(1));
+    const at::Tensor out = at::scaled_dot_product_attention(heads(query).unsqueeze(0), heads(rows.key).unsqueeze(0),
+                                                            heads(rows.value).unsqueeze(0), /*attn_mask=*/{},
+                                                            /*dropout_p=*/0.0, /*is_causal=*/true, shape.scale);
+    outs.push_back(out.squeeze(0).transpose(0, 1).flatten(1));
   }
   return outs.empty() ? at::zeros({0, shape.heads * shape.value}, query.options()) : at::cat(outs);
 }

@@ -110,6 +110,40 @@ void max_rows_cuts(Bench& b) {
   expect(weight == cut[1], "a cut sample: features state a loss weight of {}, forward counts {}", cut[1], weight);
 }
 
+// A text that is cut to its first row predicts nothing: ranks, and whole steps, may hold such samples alone, unless the
+// model refuses them as samples.
+void unsupervised_samples_add_nothing(Bench& b) {
+  Family family(b);
+  family.build();
+  bool tried = false;
+  for (const std::string& json : family.the_case.samples) {
+    if (holds_media(json)) continue;
+    auto first_row = sdk::with_header<lf_sample>();
+    first_row.json = sdk::str(json);
+    first_row.place = sdk::str("samples.jsonl");
+    first_row.max_rows = 1;
+    std::vector<uint32_t> atoms(family.components.size());
+    std::string bytes;
+    const Answer answer = family.ask<&Api::features>(family.model, static_cast<const lf_sample*>(&first_row),
+                                                     atoms.data(), sdk::string_sink(bytes));
+    expect(answer.ok() || answer.code == LF_E_DATA, "features with max_rows 1: expected LF_E_DATA, got error {}: {}",
+           answer.code, answer.message);
+    if (!answer.ok()) continue;
+    const std::vector<double> numbers = family.features(json, 1).numbers.back();
+    if (numbers[0] < 1 || numbers[1] != 0) continue;
+    tried = true;
+    const StepSums sums = family.run(family.collate({json}, 1), 1);
+    expect(sums.loss == 0 && sums.weight == 0,
+           "a sample without a supervised row: expected a loss of 0 of weight 0, got {} of {}", sums.loss, sums.weight);
+    for (const auto& table : family.parameters)
+      for (const Parameter& p : table)
+        if (p.description.sign_step == 0)  // else what is added is no gradient of the loss
+          expect(norm(p.gradient) == 0, "a sample without a supervised row: the gradient of {} has length {}", p.name,
+                 norm(p.gradient));
+  }
+  if (!tried) throw Skip("no sample of the case is text whose first row alone supervises nothing");
+}
+
 void columns_are_tensors(Bench& b) {
   Family family(b);
   const Columns columns = family.collate(family.the_case.samples);
@@ -174,6 +208,7 @@ std::vector<Case> model_sample_cases() {
       {"features_may_be_asked_from_threads_at_once", features_from_threads},
       {"bad_samples_are_data_errors", bad_samples_are_data_errors},
       {"max_rows_cuts_a_sample", max_rows_cuts},
+      {"a_sample_without_a_supervised_row_adds_nothing", unsupervised_samples_add_nothing},
       {"columns_are_contiguous_tensors", columns_are_tensors},
       {"collate_gives_the_same_bytes_every_time", collate_is_pure},
       {"costs_are_numbers", costs_are_numbers},

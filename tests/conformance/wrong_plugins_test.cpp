@@ -161,6 +161,7 @@ const Fault kFaults[] = {
     {"model_too_large", "gradients_are_the_slope", "head.bias: the loss rises by"},
     {"model_writes_frozen", "frozen_parameters_stay", "crashed in lf_model_api.backward (signal 11, SIGSEGV)"},
     {"model_ignores_max_rows", "max_rows_cuts_a_sample", "features with max_rows"},
+    {"model_mean_times_weight", "a_sample_without_a_supervised_row", "expected a loss of 0 of weight 0, got "},
     {"model_one_name_twice", "file_names_round_trip", "two parts are saved as embed.weight"},
     {"model_shape_apart", "file_names_round_trip", "parameter head.bias: its parts cover 256 of 255"},
     {"model_param_whole", "descriptions_write_no_more_than_an_older_host", "bytes written at most, as h.size says"},

@@ -129,6 +129,35 @@ class Balancing(unittest.TestCase):
         data.write_text("".join(json.dumps(sample) + "\n" for sample in lines))
         self.assertEqual(len(metrics(self.train(job, "rare_run", "job.steps=8"))), 8)
 
+    def test_a_rank_without_pictures_gives_the_towers_of_qwen3_vl_the_gradients_of_the_other(self):
+        config = {"model_type": "qwen3_vl", "image_token_id": 262, "video_token_id": 263, "vision_start_token_id": 259,
+                  "vision_end_token_id": 260, "tie_word_embeddings": True,
+                  "text_config": {"model_type": "qwen3_vl_text", "vocab_size": 272, "hidden_size": 32, "intermediate_size": 48,
+                                  "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+                                  "hidden_act": "silu", "rms_norm_eps": 1e-6, "max_position_embeddings": 2048,
+                                  "attention_bias": False, "tie_word_embeddings": True,
+                                  "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_interleaved": True,
+                                                      "mrope_section": [2, 1, 1]}},
+                  "vision_config": {"model_type": "qwen3_vl_vision", "depth": 3, "hidden_size": 24, "intermediate_size": 40,
+                                    "num_heads": 2, "out_hidden_size": 32, "in_channels": 3, "patch_size": 14,
+                                    "spatial_merge_size": 2, "temporal_patch_size": 2, "num_position_embeddings": 16,
+                                    "hidden_act": "gelu_pytorch_tanh", "deepstack_visual_indexes": [0, 2]}}
+        job = write_job(self.folder / "one_sided", samples=4, config=config, data={"micro_batches": 2, "packing": False})
+        data = self.folder / "one_sided/data/train.jsonl"
+        lines = [json.loads(line) for line in data.read_text().splitlines()]
+        picture, text = next(s for s in lines if "image" in s), next(s for s in lines if "image" not in s)
+        data.write_text("".join(json.dumps({**sample, "id": str(i)}) + "\n" for i, sample in enumerate([picture, text])))
+        sets = ["job.steps=1", "balance.policy=none", "checkpoint.export_model=false", "data.shuffle=false"]
+        one = self.train(job, "both_on_one", *sets)
+        two = self.train(job, "one_sided_run", *sets, "launch.processes=2", "data.micro_batches=1")
+        self.assert_equal_steps(two, one, 1)
+        self.assertEqual(metrics(two)[0]["samples"], 2)
+        self.assertLessEqual(difference(gradients(two, 1), gradients(one, 1)), SUMMATION)
+        stacked = {name: values for name, values in gradients(two, 1).items() if "deepstack_merger_list" in name}
+        self.assertGreaterEqual(len(stacked), 2)
+        for name, values in stacked.items():
+            self.assertTrue(any(values), name)
+
     def test_costs_survive_a_resume_with_another_number_of_ranks(self):
         sets = ["balance.policy=minimax", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
         run = self.train(self.job, "shrinking", "job.steps=6", *sets)

@@ -3,6 +3,7 @@ import array
 import json
 import pathlib
 import shutil
+import struct
 import sys
 import tempfile
 import unittest
@@ -34,6 +35,11 @@ def write_tokenizer(folder):
                                                      {"type": "ByteFallback"}, {"type": "Fuse"}]},
         "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None, "end_of_word_suffix": None,
                   "fuse_unk": True, "byte_fallback": True, "ignore_merges": False, "vocab": vocab, "merges": []}}))
+
+
+def bf16(value):
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16  # to the nearest, ties to the even one
 
 
 def renamed(tensors, change):
@@ -152,6 +158,23 @@ seconds = 0.01
         no_gradient = set(json.loads((REFERENCES / "pi05-tiny/meta.json").read_text())["cases"]["train"]["no_grad"])
         # Rows of the table that no prompt has are in changed tensors; queries of the last prefix layer decay only.
         self.assertEqual(untouched, no_gradient)
+
+    def test_in_bf16_updates_too_small_for_bf16_add_up(self):
+        # A step of bf16 near the weights, 2^-8 of them, is a hundred times and more what all ten updates come to; master
+        # weights in bf16 would stay where they are.
+        floats = lambda tensor: array.array("f", tensor[2])
+        model = self.model("small_updates")
+        run = self.train("small_updates", model, "precision.compute=bf16", "job.steps=10", "optimizer.learning_rate=1e-7",
+                         "optimizer.weight_decay=0")
+        before, after = read(model / "model.safetensors"), read(run / "model/model.safetensors")
+        name = next(name for name in sorted(before) if name.endswith("gemma_expert.model.layers.0.mlp.up_proj.weight"))
+        pairs = list(zip(floats(before[name]), floats(after[name]), strict=True))
+        large = [(a, b) for a, b in pairs if abs(a) > 0.01]
+        self.assertGreater(len(large), len(pairs) // 4)
+        moved = [abs(b - a) for a, b in large]
+        self.assertGreater(sum(moved) / len(moved), 2e-7)  # of 1e-6 at most
+        self.assertLess(max(moved), 2e-6)
+        self.assertGreater(sum(bf16(a) == bf16(b) for a, b in large), 0.9 * len(large))
 
     def test_a_head_that_lerobot_has_untied_is_carried_and_the_table_beside_it_trained(self):
         model = self.model("untied", layout=LAYOUTS["lerobot, which unties table and head"])

@@ -13,6 +13,8 @@ static int32_t wrong_forward(lf_stage stage, const lf_batch* batch, const lf_ten
   const int32_t code = forward(stage, batch, in, n_in, out, n_out, step_out, stream, err);
   if (wrong("loss_is_a_mean")) step_out->loss_sum /= step_out->loss_weight;
   if (wrong("weight_is_rows")) step_out->loss_weight += batch->n_samples;
+  if (wrong("mean_times_weight"))
+    step_out->loss_sum = step_out->loss_sum / step_out->loss_weight * step_out->loss_weight;
   if (wrong("forward_crash")) *(volatile int*)NULL = 1;
   if (wrong("forward_throws")) return fail(err, LF_E_EXCEPTION, "std::out_of_range: layer 7 of 6");
   static int calls = 0;
@@ -42,6 +44,11 @@ static int32_t wrong_features(lf_model model, const lf_sample* sample, uint32_t*
                               lf_err* err) {
   lf_sample own = *sample;
   if (wrong("ignores_max_rows")) own.max_rows = 0;
+  if (wrong("mean_times_weight") && own.max_rows == 1) { /* takes what has nothing to guess, as the template does not */
+    const double numbers[2] = {1, 0};
+    n_atoms[0] = 1;
+    return doubles.put(doubles.context, numbers, sizeof numbers);
+  }
   return features(model, &own, n_atoms, doubles, err);
 }
 

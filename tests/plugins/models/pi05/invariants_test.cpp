@@ -1,5 +1,6 @@
 // What must not depend on how a micro-batch is run, and what of a sample is computed at all.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -163,6 +164,43 @@ TEST_P(Pi05, padded_actions_leave_the_loss_a_mean_over_those_that_count) {
   EXPECT_EQ(outcome.step.loss_weight, rows);
   EXPECT_EQ(rows, static_cast<double>(actions.shape[0] * horizon - 3));
   EXPECT_NEAR(outcome.step.loss_sum, sum, 1e-5 * sum);
+}
+
+TEST_P(Pi05, a_micro_batch_of_padded_actions_alone_has_no_loss_and_no_gradient) {
+  PolicyCase padded = train();
+  const FileTensor actions = padded.tensors.at("actions");
+  FileTensor& pad = padded.tensors["action_is_pad"];
+  pad.shape = {actions.shape[0], actions.shape[1]};
+  pad.integers.assign(static_cast<size_t>(actions.shape[0] * actions.shape[1]), 1);
+  const auto made = model();
+  const Outcome outcome = run(*made, {padded});
+  EXPECT_EQ(outcome.step.loss_sum, 0);
+  EXPECT_EQ(outcome.step.loss_weight, 0);
+  for (const auto& [name, gradient] : outcome.gradients)
+    EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(), [](float g) { return g == 0; })) << name;
+}
+
+// bf16 holds 8 bits: rounding of each layer's rows is the expected difference, a wrong term would be of order 1.
+TEST_P(Pi05, bf16_is_near_f32_with_gradients_summed_in_f32) {
+  const auto exact_model = model();
+  const Outcome exact = run(*exact_model, {train()});
+  ModelOptions options;
+  options.dtype = LF_DTYPE_BF16;
+  const auto rounded_model = model(options);
+  const Outcome rounded = run(*rounded_model, {train()});
+  EXPECT_NEAR(rounded.step.loss_sum, exact.step.loss_sum, 0.02 * exact.step.loss_sum);
+  double dot = 0, exact_square = 0, rounded_square = 0, numbers = 0, finer = 0;
+  for (const auto& [name, gradient] : exact.gradients)
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const double a = gradient[i], b = rounded.gradients.at(name)[i];
+      dot += a * b;
+      exact_square += a * a;
+      rounded_square += b * b;
+      numbers += b != 0;
+      finer += (std::bit_cast<uint32_t>(rounded.gradients.at(name)[i]) & 0xFFFF) != 0;
+    }
+  EXPECT_GT(dot / std::sqrt(exact_square * rounded_square), 0.999);
+  EXPECT_GT(finer, 0.9 * numbers) << "gradients were rounded to bf16 before they were added";
 }
 
 // Units that heard of a backward.

@@ -117,6 +117,22 @@ TEST(Config, tells_what_it_takes_for_numbers_that_are_left_out) {
       "config.json: vision_config: left out and taken as the reference's class has them: tokens_per_second 4.0\n");
 }
 
+TEST(Config, takes_the_rotation_base_that_the_file_states_whatever_is_usual) {
+  for (const char* family : {"qwen2_vl-tiny", "qwen2_5_vl-tiny", "qwen3_vl-tiny", "qwen3_vl_moe-tiny"})
+    for (const char* file : {"config.json", "config_hub.json"})
+      for (const double base : {1e6, 5e6}) {
+        const std::string text = fixture(family, file).dump();
+        const size_t name = text.find(R"("rope_theta":10000.0)");
+        ASSERT_NE(name, text.npos) << family << "/" << file;
+        std::string changed = text;
+        for (size_t at; (at = changed.find(R"("rope_theta":10000.0,"rope_type":"axial")")) != changed.npos;)
+          changed.replace(at, 20, R"("rope_theta":1e4)");  // the tower's own
+        for (size_t at; (at = changed.find(R"("rope_theta":10000.0)")) != changed.npos;)
+          changed.replace(at, 20, R"("rope_theta":)" + std::to_string(base));
+        EXPECT_EQ(parse_config(changed).text.rope_theta, base) << family << "/" << file;
+      }
+}
+
 TEST(Config, of_both_generations_means_the_same) {
   for (const char* family : {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"})
     for (const char* variant : {"-tiny", "-odd"}) {

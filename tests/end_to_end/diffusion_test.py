@@ -184,6 +184,30 @@ class Diffusion(unittest.TestCase):
         self.assertFalse([name for name in changed if name.startswith("blocks.0.")])
         self.assertIn("proj_out.weight", changed)
 
+    def test_adapters_learn_are_opened_again_and_merged(self):
+        for model, targets in (("flux", ["*.attn.to_q", "*.proj_mlp"]), ("qwen_image", ["*.add_k_proj", "*.img_mlp.net.0.proj"]),
+                               ("wan", ["*.attn2.to_v", "*.ffn.net.2"])):
+            with self.subTest(model):
+                loss = lambda run: self.curve(run)[0]
+                # The last map begins at 0, and lets no gradient through.
+                base = self.train(model, "begun", "job.steps=4", "optimizer.learning_rate=1e-2") / "model"
+                still = ["job.steps=1", "optimizer.learning_rate=0"]
+                plain = self.train(model, "plain", *still, start=base)
+                run = self.train(model, "adapts", "lora.rank=4", "lora.alpha=16", f"lora.targets={json.dumps(targets)}", "job.steps=6",
+                                 "optimizer.learning_rate=1e-2", start=base)
+                self.assertEqual(loss(run), loss(plain))
+                applied = self.train(model, "applied", f"lora.path={run / 'adapter'}", *still, start=base)
+                merged = self.train(model, "merged", *still, start=run / "model")
+                self.assertNotEqual(loss(applied), loss(plain))
+                self.assertAlmostEqual(loss(applied), loss(merged), delta=2e-6)
+                files = sorted(path.name for path in (run / "adapter").iterdir())
+                self.assertIn("pytorch_lora_weights.safetensors", files)
+                for file in files:
+                    self.assertEqual((applied / "adapter" / file).read_bytes(), (run / "adapter" / file).read_bytes(), file)
+                names = set(read(run / "adapter/adapter_model.safetensors"))
+                for target in targets:
+                    self.assertTrue([name for name in names if f"{target[1:]}.lora_A" in name], target)
+
     def test_a_bad_file_of_latents_is_passed_over_and_named(self):
         data = self.folder / "bad"
         shutil.copytree(self.folder / "flux/latents", data)

@@ -128,7 +128,8 @@ class Parity(unittest.TestCase):
 
     def test_the_loss_and_all_gradients_together_agree_in_bf16(self):
         for name, family in (("qwen2_vl-tiny", "qwen_vl"), ("qwen2_5_vl-odd", "qwen_vl"), ("qwen3_vl-tiny", "qwen_vl"),
-                             ("internvl25-odd", "internvl"), ("internvl3-tiny", "internvl"), ("pi05-tiny", "pi05")):
+                             ("internvl25-odd", "internvl"), ("internvl3-tiny", "internvl"), ("pi05-tiny", "pi05"),
+                             ("flux-tiny", "diffusion"), ("qwen_image-odd", "diffusion"), ("wan-tiny", "diffusion"), ("wan-odd", "diffusion")):
             with self.subTest(family=name):
                 result = lfrun("parity", REFERENCES / name, "--dtype", "bf16", "--family", family, "--out", self.folder)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -54,8 +54,7 @@ void stream_work_is_done_after_sync(Card& card) {
   const lf_stream stream = card.new_stream();
   constexpr size_t kBytes = 1 << 22;
   Block block(card, kBytes);
-  card.fill(block.at(), 1, kBytes, stream);
-  card.fill(block.at(), 2, kBytes, stream);
+  for (const uint8_t value : {uint8_t{0}, uint8_t{1}, uint8_t{2}}) card.fill(block.at(), value, kBytes, stream);
   sync(card, stream).must_succeed();
   expect_same(card.download(block.at(), kBytes), all(2, kBytes), "after stream_synchronize");
   free_stream(card, stream);
@@ -235,7 +234,7 @@ void wait_orders_streams(Card& card) {
   constexpr size_t kBytes = 1 << 22;
   Block a(card, kBytes), b(card, kBytes);
   for (int round = 1; round <= 8; ++round) {  // an event may be recorded again
-    card.fill(a.at(), static_cast<uint8_t>(round), kBytes, first);
+    for (const int value : {0, 99, round}) card.fill(a.at(), static_cast<uint8_t>(value), kBytes, first);
     record(card, event, first).must_succeed();
     card.ask<&Api::stream_wait>(second, event).must_succeed();
     card.ask<&Api::copy>(card.device, b.at(), card.device, static_cast<const void*>(a.at()), uint64_t{kBytes}, second)

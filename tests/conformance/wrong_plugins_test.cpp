@@ -22,7 +22,7 @@ KitReport report_on(const std::string& name, KitOptions options) {
   if (kind == "card") {  // over simulated cards, each piece of whose work takes its time
     setenv("LF_INNER", LF_BUILD_DIR "/plugins/kunlun.lfplugin.so", 1);
     setenv("LF_KUNLUN_HOME", LF_BUILD_DIR "/simulators/kunlun/shimmed", 1);
-    setenv("LF_SIM_XPU_FAIL", "work@*=delay:5", 1);
+    setenv("LF_SIM_XPU_FAIL", mark == name.npos ? "work@*=delay:2" : "work@*=delay:20", 1);
   }
   if (name.starts_with("model"))
     options.case_folder = std::filesystem::path(LF_SOURCE_DIR) / "plugin_api/template/case";
@@ -67,6 +67,12 @@ const Fault kFaults[] = {
     {"device_fill_missing", "required_functions_are_there", "expected lf_device_api.fill, got null"},
     {"device_thread", "stop_leaves_no_thread", "expected 1 threads after stop, got 2"},
     {"device_other_version", "the_version_is_that_of_the_manifest", "expected version 1 of the manifest, got 2"},
+    {"device_other_major", "the_descriptor_is_for_this_abi", "expected a descriptor of ABI major 0, got 9"},
+    {"device_any_interface", "an_unknown_interface_is_null", "get_interface(\"lf.telepathy/1\"): expected null"},
+    {"device_reads_to_nul", "an_interface_id_needs_no_terminating_nul", "got null where the text goes on behind it"},
+    {"device_two_tables", "a_table_is_the_same_at_every_call", "lf.device/1: expected one table, got two"},
+    {"device_odd_table", "every_table_states_its_size", "lf.device/1: expected the size of a table"},
+    {"device_start_fails", "start_and_stop_succeed", "lf_plugin.start: expected success, got error 1"},
     {"device_double_free", "a_free_of_foreign_memory_is_refused", "memory_free: expected a refusal, got success"},
     {"device_double_free", "a_free_inside_a_block_is_refused", "memory_free: expected a refusal, got success"},
     {"device_probe_one_more", "probe_answers_the_same_twice", "probe: expected 1 devices again, got another number"},
@@ -149,6 +155,33 @@ const Fault kFaults[] = {
     {"balancer_splits_ties", "tied_atoms_go_with_their_sample", "is apart from its sample"},
     {"balancer_writes_behind", "many_samples_leave_no_place_empty", "got one written behind them"},
     {"balancer_changes_input", "the_input_is_left_alone", "expected the input as it was, got it changed"},
+    {"balancer_out_of_range", "one_rank_with_one_micro_batch_gets_everything", "expected a place among"},
+    {"balancer_out_of_range", "one_rank_with_many_micro_batches", "expected a place among"},
+    {"balancer_out_of_range", "fewer_samples_than_places", "expected a place among"},
+    {"balancer_out_of_range", "as_many_samples_as_places", "expected a place among"},
+    {"balancer_out_of_range", "equal_costs_are_planned", "expected a place among"},
+    {"balancer_out_of_range", "costs_of_zero_are_planned", "expected a place among"},
+    {"balancer_out_of_range", "a_long_tail_of_costs", "expected a place among"},
+    {"balancer_out_of_range", "untied_atoms_have_places", "expected a place among"},
+    {"balancer_out_of_range", "slower_replicas_are_planned_for", "expected a place among"},
+    {"balancer_out_of_range", "objective_makespan", "expected a place among"},
+    {"balancer_out_of_range", "objective_lockstep", "expected a place among"},
+    {"balancer_out_of_range", "objective_two_stage", "expected a place among"},
+    {"balancer_out_of_range", "objective_sum", "expected a place among"},
+    {"balancer_all_to_one", "limits_that_the_arrival_just_keeps", "above the limit of"},
+    {"balancer_ties_to_one", "limits_of_tied_parts", "above the limit of"},
+    {"balancer_no_destroy", "required_functions_are_there", "expected create, destroy and plan, got a null"},
+    {"balancer_needs_options", "no_options_are_fine", "create: expected success, got error 1"},
+    {"balancer_by_instance", "two_instances_make_the_same_plan", "expected one plan from two instances, got two"},
+    {"balancer_one_thread", "threads_make_the_same_plan_at_once", "plan from 4 threads at once: another plan"},
+    {"balancer_burdens_by_arrival", "permuted_samples_are_balanced_as_well", "with the samples in another order"},
+    {"balancer_unknown_objective_crash", "an_unknown_objective_does_no_harm", "crashed in lf_balancer_api.plan"},
+    {"balancer_writes_behind_report", "the_report_of_an_older_host_is_not_overrun", "wrote behind the report"},
+    {"balancer_reads_what_it_does_not_know", "the_input_of_a_newer_host_is_read", "the same plan with a longer input"},
+    {"balancer_many_crash", "20000_samples_on_512_places", "crashed in lf_balancer_api.plan (signal 6, SIGABRT)"},
+    {"balancer_infinity_crash", "infinite_seconds_do_no_harm", "crashed in lf_balancer_api.plan"},
+    {"balancer_negative_crash", "negative_seconds_do_no_harm", "crashed in lf_balancer_api.plan"},
+    {"balancer_huge_crash", "huge_seconds_do_no_harm", "crashed in lf_balancer_api.plan"},
     {"balancer_any_options", "unknown_options_are_refused", "create: expected a refusal, got success"},
     {"model_loss_is_a_mean", "samples_packed_equal_samples_one_by_one", "loss_sum one by one"},
     {"model_weight_is_rows", "the_loss_is_a_sum_with_its_count", "loss_weight: expected"},

@@ -248,9 +248,35 @@ const lf_device_api kWrongTable = [] {
   return api;
 }();
 
+const lf_device_api kOddTable = [] {
+  lf_device_api api = kWrongTable;
+  api.h.size += 4;
+  return api;
+}();
+
+int32_t start_fails(const lf_host*, lf_err* err) { return refused(err); }
+
 const lf::sdk::Interface kWrongInterfaces[] = {{LF_DEVICE_INTERFACE, &kWrongTable}};
-const lf_plugin kWrongPlugin = lf::sdk::make_plugin<kWrongInterfaces>(
-    LF_KIND_DEVICE, "template_cpp", kWrong == "other_version" ? "2" : "1", kWrong == "thread" ? start_thread : nullptr);
+const lf_plugin kWrongPlugin = [] {
+  lf_plugin plugin =
+      lf::sdk::make_plugin<kWrongInterfaces>(LF_KIND_DEVICE, "template_cpp", kWrong == "other_version" ? "2" : "1",
+                                             kWrong == "thread"        ? start_thread
+                                             : kWrong == "start_fails" ? start_fails
+                                                                       : nullptr);
+  if (kWrong == "other_major") plugin.h.major = 9;
+  if (kWrong == "any_interface") plugin.get_interface = [](lf_str) -> const void* { return &kWrongTable; };
+  if (kWrong == "odd_table") plugin.get_interface = [](lf_str) -> const void* { return &kOddTable; };
+  if (kWrong == "reads_to_nul")
+    plugin.get_interface = [](lf_str id) -> const void* {
+      return std::strcmp(id.data, LF_DEVICE_INTERFACE) == 0 ? &kWrongTable : nullptr;
+    };
+  if (kWrong == "two_tables")
+    plugin.get_interface = [](lf_str) -> const void* {
+      static int asked = 0;
+      return ++asked % 2 == 0 ? &kWrongTable : &kTable;
+    };
+  return plugin;
+}();
 
 }  // namespace
 

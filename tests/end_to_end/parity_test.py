@@ -68,10 +68,10 @@ class Parity(unittest.TestCase):
                 self.agree(family, "internvl")
 
     def test_outputs_losses_gradients_and_trajectories_of_all_diffusion_cases_agree(self):
-        for name in ("flux", "qwen_image", "wan"):
-            for variant in ("tiny", "odd"):
-                with self.subTest(family=name, variant=variant):
-                    self.agree(REFERENCES / f"{name}-{variant}", "diffusion")
+        cases = [f"{name}-{variant}" for name in ("flux", "qwen_image", "wan") for variant in ("tiny", "odd")]
+        for name in (*cases, "wan-t2v"):  # Wan: image to video, a time for each row, text to video
+            with self.subTest(name):
+                self.agree(REFERENCES / name, "diffusion")
 
     def test_velocities_sampled_actions_losses_gradients_and_trajectories_of_all_pi05_cases_agree(self):
         for variant in ("tiny", "odd"):
@@ -82,7 +82,7 @@ class Parity(unittest.TestCase):
                 self.assertRegex(result.stdout, r"train +sampled_actions .* ok")
 
     def test_wan_cases_agree_in_the_names_of_its_authors_too(self):
-        for variant in ("tiny", "odd"):
+        for variant, kind in (("tiny", "i2v"), ("odd", "ti2v"), ("t2v", "t2v")):
             with self.subTest(variant=variant):
                 source = REFERENCES / f"wan-{variant}"
                 folder = self.folder / variant
@@ -90,7 +90,7 @@ class Parity(unittest.TestCase):
                 (folder / "model_orig.safetensors").rename(folder / "diffusion_pytorch_model.safetensors")
                 (folder / "model.safetensors").unlink()
                 hub = json.loads((source / "config.json").read_text())
-                config = {"_class_name": "WanModel", "model_type": "i2v" if hub["in_channels"] > hub["out_channels"] else "ti2v",
+                config = {"_class_name": "WanModel", "model_type": kind,
                           "patch_size": hub["patch_size"], "dim": hub["num_attention_heads"] * hub["attention_head_dim"],
                           "num_heads": hub["num_attention_heads"], "in_dim": hub["in_channels"], "out_dim": hub["out_channels"],
                           "text_dim": hub["text_dim"], "text_len": 512, "freq_dim": hub["freq_dim"], "ffn_dim": hub["ffn_dim"],

@@ -1,4 +1,4 @@
-"""Directories of InternVL and DeepSeek in and out: every fixture in every layout, whole and in parts, and weights that do not fit."""
+"""Directories of InternVL, DeepSeek and text models in and out: fixtures in every layout, whole and in parts; weights that do not fit."""
 import json
 import pathlib
 import sys
@@ -43,6 +43,10 @@ class Directories(unittest.TestCase):
                     # The routers' bias moves by the load, whatever the learning rate.
                     "deepseek": write_job(cls.folder / "deepseek", model={"family": "deepseek"}, data=data,
                                           **{"model.options": {"bias_update_rate": 0}})}
+        cls.jobs["causal_lm"] = write_job(cls.folder / "causal_lm", model={"family": "causal_lm"}, data=data | {"chat_template": "chatml"})
+        words = ("red", "green", "a brush and its path", "blue")
+        turns = lambda i: [{"role": "user", "content": f"Say {i}"}, {"role": "assistant", "content": words[i % len(words)]}]
+        (cls.folder / "causal_lm/data/train.jsonl").write_text("".join(json.dumps({"messages": turns(i)}) + "\n" for i in range(12)))
         (cls.folder / "deepseek/tokenizer/tokenizer.json").write_text(json.dumps(deepseek_tokenizer()))
         (cls.folder / "deepseek/data/train.jsonl").write_text("".join(json.dumps({"text": f"{i}: the same words"}) + "\n" for i in range(8)))
 
@@ -50,15 +54,19 @@ class Directories(unittest.TestCase):
         """A directory of the fixture's weights for the job's tokenizer: in the authors' names, in several files, in bf16."""
         config_name, weights_name = HUB[family] if hub else ("config.json", "model.safetensors")
         config = json.loads((REFERENCES / fixture / config_name).read_text())
+        tensors = read(REFERENCES / fixture / weights_name)
+        if family == "causal_lm":  # the language model by itself
+            config, start = config["text_config"], "language_model."
+            tensors = {name[len(start):]: tensor for name, tensor in tensors.items() if name.startswith(start)}
         for part in (config, config.get("text_config", {}), config.get("llm_config", {})):
             for name, value in (("vocab_size", WORDS), ("image_token_id", 266), ("img_context_token_id", 266)):
                 if name in part:
                     part[name] = value
         tensors = {name: grown(tensor, WORDS) if name.endswith(TABLES) else tensor
-                   for name, tensor in read(REFERENCES / fixture / weights_name).items()}
+                   for name, tensor in tensors.items()}
         if half:
             tensors = {name: rounded(tensor) for name, tensor in tensors.items()}
-        model = self.folder / f"{fixture}_{hub}_{parts}_{half}"
+        model = self.folder / f"{family}_{fixture}_{hub}_{parts}_{half}"
         model.mkdir()
         (model / "config.json").write_text(json.dumps(config, indent=2))
         (model / "generation_config.json").write_text('{"eos_token_id": 1}')
@@ -81,10 +89,10 @@ class Directories(unittest.TestCase):
         return run, lfrun(self.jobs[family], *words)
 
     def test_what_was_not_trained_is_written_back_byte_for_byte(self):
-        for family, fixtures in (("internvl", ("internvl25", "internvl3", "internvl35", "internvl35_moe")),
-                                 ("deepseek", ("deepseek_v3", "deepseek_v32"))):
+        internvl = ("internvl25", "internvl3", "internvl35", "internvl35_moe")
+        for family, fixtures in (("internvl", internvl), ("causal_lm", internvl), ("deepseek", ("deepseek_v3", "deepseek_v32"))):
             for fixture in fixtures:
-                for hub in (False, True):
+                for hub in (False, True) if family in HUB else (False,):
                     for variant, parts, half in (("tiny", 2, True), ("odd", 1, False)):
                         with self.subTest(f"{fixture}-{variant}", hub=hub, parts=parts, half=half):
                             model = self.model(f"{fixture}-{variant}", family, hub, parts, half)
@@ -116,6 +124,24 @@ class Directories(unittest.TestCase):
                     errors = [line for line in result.stderr.splitlines() if line.startswith("E ")]
                     self.assertEqual(len(errors), 1, result.stderr)
                     self.assertIn(told, result.stderr)
+
+    def test_text_models_train_along_the_trajectory_of_the_same_decoder_in_internvl(self):
+        # Whose own trajectory is transformers' (parity_test.py).
+        for fixture in ("internvl25-tiny", "internvl3-odd", "internvl35-tiny", "internvl35_moe-odd"):
+            with self.subTest(fixture):
+                curves = []
+                for family in ("causal_lm", "internvl"):
+                    model = self.model(fixture, family, False, 3, False)
+                    run, result = self.run_job(family, model, f"data.path={self.folder / 'causal_lm/data/train.jsonl'}", "job.steps=5",
+                                               "optimizer.learning_rate=1e-2", 'model.freeze=["vision_tower.*", "multi_modal_projector.*"]' if
+                                               family == "internvl" else "model.freeze=[]")
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    curves.append([(row["loss"], row["grad_norm"]) for row in metrics(run)])
+                self.assertEqual(len(curves[0]), 5)
+                self.assertLess(curves[0][-1][0], curves[0][0][0])
+                for ours, theirs in zip(*curves, strict=True):
+                    for a, b in zip(ours, theirs, strict=True):
+                        self.assertAlmostEqual(a, b, delta=2e-6 * abs(b))
 
     def test_adapters_of_deepseek_learn_are_opened_again_and_merged(self):
         for fixture, targets in (("deepseek_v3-tiny", ["*.q_b_proj", "*.o_proj", "*.down_proj"]),

@@ -118,7 +118,7 @@ def real_runs(build, steps):
         for processes, policy in [(2, "none"), (2, "minimax"), (4, "none"), (4, "minimax")]:
             run = pathlib.Path(scratch) / f"{processes}_{policy}_{len(rows)}"
             steps_of = lfrun(build, run, f"job.steps={steps}", f"launch.processes={processes}", "data.micro_batches=2",
-                             f"balance.policy={policy}")[8:]
+                             "balance.costs=learned", f"balance.policy={policy}")[8:]
             mean = lambda values: statistics.fmean(values)
             balance = [row["balance"] for row in steps_of]
             rows.append([processes, policy, f"{statistics.median(row['step_seconds'] for row in steps_of):.3f}",

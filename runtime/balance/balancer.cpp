@@ -45,11 +45,13 @@ bool keeps_promises(const BalanceInput& input, BalancePlan& plan) {
 }  // namespace
 
 Balancer::Balancer(const Policy& policy, std::vector<ComponentTerms> components, int32_t replicas,
-                   TriggerSettings trigger)
+                   TriggerSettings trigger, PlannedBy planned_by)
     : policy_(policy),
       components_(std::move(components)),
       trigger_(trigger),
-      memory_{CostModel(all_terms(components_), replicas), 0.01, {}} {}
+      memory_{CostModel(all_terms(components_), replicas), 0.01, {}} {
+  if (planned_by == PlannedBy::kStated) stated_ = memory_.model;
+}
 
 BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
   if (atoms.components.size() != components_.size())
@@ -58,13 +60,13 @@ BalanceInput Balancer::input_of(const StepAtoms& atoms) const {
   input.step = atoms.step;
   input.seed = atoms.seed;
   input.objective = atoms.objective;
-  input.replicas = memory_.model.replicas();
+  input.replicas = planned_by().replicas();
   input.micro_batches = atoms.micro_batches;
   input.n_samples = atoms.n_samples;
-  input.fixed_seconds = memory_.model.fixed_seconds();
-  input.speed = memory_.model.speeds();
+  input.fixed_seconds = planned_by().fixed_seconds();
+  input.speed = planned_by().speeds();
   if (std::ranges::all_of(input.speed, [](double speed) { return speed == 1; })) input.speed.clear();
-  const std::vector<double> coefficients = memory_.model.coefficients();
+  const std::vector<double> coefficients = planned_by().coefficients();
   size_t first = 0;
   for (size_t c = 0; c < components_.size(); ++c) {
     const AtomTable& table = atoms.components[c];
@@ -106,8 +108,8 @@ std::vector<double> Balancer::amounts_by_slot(const StepAtoms& atoms, std::span<
 // Of the difference between the slowest replica as it arrived and the mean: what a plan would save is about that.
 // `arrival`: amounts_by_slot of it.
 double Balancer::error_of_saving(const BalanceInput& input, const std::vector<double>& arrival) const {
-  const size_t n = memory_.model.n_terms(), replicas = static_cast<size_t>(input.replicas);
-  const std::vector<double> coefficients = memory_.model.coefficients();
+  const size_t n = planned_by().n_terms(), replicas = static_cast<size_t>(input.replicas);
+  const std::vector<double> coefficients = planned_by().coefficients();
   std::vector<double> of_replica(replicas * n, 0.0), mean(n, 0.0);
   for (size_t slot = 0; slot < replicas * input.micro_batches; ++slot)
     for (size_t t = 0; t < n; ++t) of_replica[slot / input.micro_batches * n + t] += arrival[slot * n + t];
@@ -122,7 +124,7 @@ double Balancer::error_of_saving(const BalanceInput& input, const std::vector<do
   }
   std::vector<double> difference(n);
   for (size_t t = 0; t < n; ++t) difference[t] = of_replica[slowest * n + t] - mean[t];
-  return memory_.model.standard_error(difference, 0);
+  return planned_by().standard_error(difference, 0);
 }
 
 BalancePlan Balancer::ask(const BalanceInput& input) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,11 +76,15 @@ struct BalanceMemory {
   void restore(const std::string& state);
 };
 
+// What plans are made by. Times differ from run to run; with kStated they are learned from all the same, for people and
+// for the profile, and decide nothing.
+enum class PlannedBy { kLearned, kStated };
+
 class Balancer {
  public:
   // The policy outlives the balancer.
-  Balancer(const Policy& policy, std::vector<ComponentTerms> components, int32_t replicas,
-           TriggerSettings trigger = {});
+  Balancer(const Policy& policy, std::vector<ComponentTerms> components, int32_t replicas, TriggerSettings trigger = {},
+           PlannedBy planned_by = PlannedBy::kLearned);
 
   // Pure but for the memory of what was planned. An arrival that breaks a limit is always planned anew. Throws what
   // make_plan throws, and kBug where tables do not fit the components.
@@ -98,10 +103,13 @@ class Balancer {
   std::vector<double> amounts_by_slot(const StepAtoms& atoms, std::span<const lf_assignment> places) const;
   double error_of_saving(const BalanceInput& input, const std::vector<double>& arrival) const;
 
+  const CostModel& planned_by() const { return stated_ ? *stated_ : memory_.model; }
+
   const Policy& policy_;
   std::vector<ComponentTerms> components_;
   TriggerSettings trigger_;
   BalanceMemory memory_;
+  std::optional<CostModel> stated_;  // as it was before any time; none: plans follow what was learned
 };
 
 // Of every rank: the hash of its plan of this step, as gathered. Throws kBug, naming the first rank that made another

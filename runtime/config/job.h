@@ -85,7 +85,7 @@ struct DataSection {                        // [data]
 
 struct BalanceSection {  // [balance]
   std::string policy = "minimax";
-  std::string costs = "learned";               // learned | stated: of a step's samples
+  std::string costs = "stated";                // stated | learned: of a step's samples
   std::string unit = "sample";                 // sample | pack: what the policy deals
   std::string objective = "auto";              // auto | sum | makespan | lockstep | two-stage: what a plan makes small
   std::map<std::string, std::string> options;  // the policy's own, as JSON values

@@ -191,7 +191,8 @@ std::vector<Option> all_options() {
       option({"launch.processes", "workers", "How many workers lfrun starts on this host, one per device."},
              within(1, 4096), &J::launch, &LaunchSection::processes),
       option({"launch.threads", "threads",
-              "Threads of one worker for maths; 0: OMP_NUM_THREADS, else the cores divided among this host's workers."},
+              "Threads of one worker for maths; 0: OMP_NUM_THREADS, else the cores divided among this host's workers; "
+              "with reduction.mode = \"fixed\" 1, since sums inside a worker follow it."},
              within(0, 4096), &J::launch, &LaunchSection::threads),
       option({"device.name", "",
               "The device plugin: what it names is used, or the job ends with code 69. auto: the one kind of device "
@@ -316,10 +317,12 @@ std::vector<Option> all_options() {
               "The balancer plugin that deals the samples of a step to ranks and micro-batches; none where "
               "reduction.mode is fixed."},
              plugin_id(), &J::balance, &BalanceSection::policy),
-      option({"balance.costs", "",
-              "Whether plans follow costs learned from the times that steps take, or only what the model states: then "
-              "the same job gives the same plans, and the same bits."},
-             one_of({"learned", "stated"}), &J::balance, &BalanceSection::costs),
+      option(
+          {"balance.costs", "",
+           "What plans follow: the costs that the model states, with which the same job gives the same plans and the "
+           "same bits; or costs learned from the times that steps take, for ranks or machines of unequal speed, "
+           "where plans, and with them the order of sums, differ from run to run."},
+          one_of({"stated", "learned"}), &J::balance, &BalanceSection::costs),
       option(
           {"balance.unit", "",
            "What the policy deals: single samples, or micro-batches as they were packed, whole; streams have samples."},

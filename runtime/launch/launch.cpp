@@ -167,7 +167,7 @@ void set_number(const char* name, int value) { setenv(name, std::to_string(value
 
 // Before the core is opened: its OpenMP runtime reads it then.
 int set_threads(const JobConfig& config, int local_world_size, const Environment& environment) {
-  const int threads = threads_of_worker(config.launch.threads, local_world_size, environment, usable_cores());
+  const int threads = threads_of_worker(config, local_world_size, environment, usable_cores());
   set_number("OMP_NUM_THREADS", threads);
   return threads;
 }

@@ -23,8 +23,9 @@ int usable_cores() {
   return std::max(cores, 1);
 }
 
-int threads_of_worker(int wanted, int local_world_size, const Environment& environment, int cores) {
-  if (wanted > 0) return wanted;
+int threads_of_worker(const JobConfig& config, int local_world_size, const Environment& environment, int cores) {
+  if (config.launch.threads > 0) return config.launch.threads;
+  if (config.reduction.mode == "fixed") return 1;
   if (const auto found = environment.find("OMP_NUM_THREADS"); found != environment.end() && !found->second.empty()) {
     const std::string& text = found->second;
     int threads = 0;

@@ -1,6 +1,7 @@
 // How many threads a worker gets for its maths.
 #pragma once
 
+#include "config/job.h"
 #include "launch/environment.h"
 
 namespace lf {
@@ -8,7 +9,8 @@ namespace lf {
 // Cores this process may use: its affinity mask, cut by the CPU quota of its control group. At least 1.
 int usable_cores();
 
-// What the job says; else OMP_NUM_THREADS; else the cores divided among the workers of this host.
-int threads_of_worker(int wanted, int local_world_size, const Environment& environment, int cores);
+// What the job says; else, where sums keep one order whatever the layout, 1: LibTorch's own sums are cut by threads;
+// else OMP_NUM_THREADS; else the cores divided among the workers of this host.
+int threads_of_worker(const JobConfig& config, int local_world_size, const Environment& environment, int cores);
 
 }  // namespace lf

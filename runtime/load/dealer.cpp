@@ -24,9 +24,11 @@ std::vector<std::vector<std::vector<uint32_t>>> in_arrival_order(const PackedSte
 
 double ratio(double slowest, double mean) { return mean > 0 ? slowest / mean - 1 : 0; }
 
+bool plans_follow_times(const LoaderInputs& inputs) { return inputs.config->balance.costs == "learned"; }
+
 // Costs that are only stated have no error: what they promise to save is taken.
 TriggerSettings trigger_of(const LoaderInputs& inputs) {
-  return {.errors = inputs.config->balance.costs == "stated" ? 0.0 : 2.0, .exposed_seconds = 0};
+  return {.errors = plans_follow_times(inputs) ? 2.0 : 0.0, .exposed_seconds = 0};
 }
 
 }  // namespace
@@ -35,8 +37,9 @@ Dealer::Dealer(const LoaderInputs& inputs, const ModelCalls& model, int32_t rank
     : inputs_(inputs), model_(model), ranks_(ranks), lag_(lag) {
   if (inputs.policy == nullptr) return;
   terms_ = std::make_unique<CostTerms>(model);
-  balancer_ = std::make_unique<Balancer>(*inputs.policy, terms_->components(), ranks, trigger_of(inputs));
-  if (!inputs.balance_state.empty() && inputs.config->balance.costs != "stated") restore(inputs.balance_state);
+  balancer_ = std::make_unique<Balancer>(*inputs.policy, terms_->components(), ranks, trigger_of(inputs),
+                                         plans_follow_times(inputs) ? PlannedBy::kLearned : PlannedBy::kStated);
+  if (!inputs.balance_state.empty()) restore(inputs.balance_state);
 }
 
 StepAtoms Dealer::atoms_of(const PackedStep& step, int64_t number) const {
@@ -106,7 +109,7 @@ Deal Dealer::deal(const PackedStep& step, int64_t number) {
   balance.arrival_imbalance = plan.decision.imbalance();
   balance.predicted_imbalance = ratio(plan.plan.objective_seconds, plan.plan.mean_seconds);
   balance.bound_gap = ratio(plan.plan.objective_seconds, plan.plan.lower_bound_seconds);
-  if (model.steps() > 0) {
+  if (model.steps() > 0 && plans_follow_times(inputs_)) {
     balance.saving_seconds = plan.decision.saving();
     balance.saving_error = plan.decision.standard_error;
   }
@@ -117,7 +120,7 @@ Deal Dealer::deal(const PackedStep& step, int64_t number) {
 }
 
 void Dealer::observe(int64_t step, std::vector<double> seconds) {
-  if (balancer_ == nullptr || inputs_.config->balance.costs == "stated") return;
+  if (balancer_ == nullptr) return;
   const std::lock_guard lock(mutex_);
   observed_.emplace(step, std::move(seconds));
 }

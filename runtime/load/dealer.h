@@ -1,4 +1,4 @@
-// Who trains what, step after step: plans by costs that are learned from the steps before.
+// Who trains what, step after step: plans by costs that the model states, or that are learned from the steps before.
 #pragma once
 
 #include <cstdint>

@@ -159,7 +159,7 @@ class Balancing(unittest.TestCase):
             self.assertTrue(any(values), name)
 
     def test_costs_survive_a_resume_with_another_number_of_ranks(self):
-        sets = ["balance.policy=minimax", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
+        sets = ["balance.policy=minimax", "balance.costs=learned", "optimizer.learning_rate=0", "checkpoint.export_model=false"]
         run = self.train(self.job, "shrinking", "job.steps=6", *sets)
         known = json.loads((run / "profile.json").read_text())["fit"]
         self.assertEqual((known["ranks"], known["steps"]), (4, 6))

@@ -51,6 +51,13 @@ class Layouts(unittest.TestCase):
         self.assertEqual([row["loss"] for row in metrics(again)], curve)
         self.assertEqual(weights(one), weights(again))
 
+    def test_the_same_job_gives_the_same_bits_on_several_ranks_that_are_balanced(self):
+        sets = ("launch.processes=2", "data.micro_batches=2", "data.packing=false", "job.steps=20")
+        one, again = self.train("shared1", *sets), self.train("shared2", *sets)
+        self.assertTrue(any(row["balance"]["planned"] for row in metrics(one)))
+        self.assertEqual([row["loss"] for row in metrics(one)], [row["loss"] for row in metrics(again)])
+        self.assertEqual(weights(one), weights(again))
+
     def test_a_resumed_run_equals_the_straight_run_bit_for_bit(self):
         straight = self.train("straight", "job.steps=6")
         parts = self.train("parts", "job.steps=6", "checkpoint.every_steps=2", "checkpoint.keep=5")
@@ -70,6 +77,25 @@ class Layouts(unittest.TestCase):
         # f32 sums in another order: differences start at 1e-7 and grow by the updates.
         self.assert_same_curve(one, self.train("fast2", "launch.processes=2", "data.micro_batches=2"), 2e-5)
         self.assert_same_curve(one, self.train("fast4", "launch.processes=4", "data.micro_batches=1"), 2e-5)
+
+    def test_a_rank_with_text_only_beside_one_with_pictures_equals_one_rank(self):
+        def words(i):
+            return {"conversations": [{"from": "human", "value": f"Say {i}"}, {"from": "gpt", "value": f"word {i} " * 3}]}
+
+        def picture(i):
+            return {"image": f"images/{1 + 3 * (i % 12)}_0.png", "conversations": [
+                {"from": "human", "value": f"<image>\nDescribe {i}"}, {"from": "gpt", "value": f"a picture {i}"}]}
+
+        # In file order and one sample a micro-batch: of every four samples two go to each rank.
+        data = self.folder / "job/data/sided.jsonl"
+        data.write_text("".join(json.dumps(picture(i) if i % 4 > 1 else words(i)) + "\n" for i in range(24)))
+        sets = [f"data.path={data}", "data.shuffle=false", "data.packing=false", "balance.policy=none"]
+        one = self.train("sided1", *sets, "data.micro_batches=4")
+        two = self.train("sided2", *sets, "data.micro_batches=2", "launch.processes=2")
+        self.assert_same_curve(one, two, 2e-5)
+        start = self.train("sided0", *sets, "data.micro_batches=4", "job.steps=1", "optimizer.learning_rate=0")
+        changed = self.changed_tensors(two / "model/model.safetensors", start / "model/model.safetensors")
+        self.assertTrue(any(name.startswith("visual.") for name in changed))
 
     def test_one_and_four_micro_batches_of_the_same_samples_give_the_same_curve(self):
         # Samples of exactly 64 tokens fill micro-batches of 256 and of 1,024 without a gap.
@@ -91,7 +117,8 @@ class Layouts(unittest.TestCase):
         self.assert_same_curve(four, one, 2e-5)
 
     def test_in_fixed_mode_the_number_of_ranks_changes_no_bit(self):
-        runs = [self.train(f"fixed{n}", "reduction.mode=fixed", f"launch.processes={n}", f"data.micro_batches={4 // n}")
+        runs = [self.train(f"fixed{n}", "reduction.mode=fixed", "launch.threads=0", f"launch.processes={n}",
+                           f"data.micro_batches={4 // n}")
                 for n in (1, 2, 4)]
         for run in runs[1:]:
             self.assertEqual([row["loss"] for row in metrics(run)], [row["loss"] for row in metrics(runs[0])])
@@ -103,11 +130,9 @@ class Layouts(unittest.TestCase):
             self.assertEqual(weights(self.train(level, f"memory.recompute={level}")), weights(plain))
 
     def test_a_signal_finishes_the_step_saves_and_exits_75_and_the_same_command_goes_on(self):
-        # Plans from stated costs: from measured times they would differ between the runs, and with them the last bits.
-        straight = self.train("unbroken", "job.steps=40", "launch.processes=2", "balance.costs=stated")
+        straight = self.train("unbroken", "job.steps=40", "launch.processes=2")
         run = self.folder / "stopped"
-        command = lfrun.command(self.job, "--set", f"job.output={run}", "--set", "job.steps=40", "--set", "launch.processes=2",
-                                "--set", "balance.costs=stated")
+        command = lfrun.command(self.job, "--set", f"job.output={run}", "--set", "job.steps=40", "--set", "launch.processes=2")
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 40
         while time.monotonic() < deadline and not ((run / "metrics.jsonl").exists() and len(metrics(run)) >= 3):

@@ -9,18 +9,34 @@
 namespace lf {
 namespace {
 
+int threads_of(int wanted, int workers, const Environment& environment, int cores, const std::string& mode = "fast") {
+  JobConfig config;
+  config.launch.threads = wanted;
+  config.reduction.mode = mode;
+  return threads_of_worker(config, workers, environment, cores);
+}
+
+// The order of sums inside a worker follows its threads: it must not depend on how many workers share the cores.
+TEST(Threads, where_bits_must_not_depend_on_the_layout_only_the_job_gives_more_than_one) {
+  for (const int workers : {1, 2, 4}) {
+    EXPECT_EQ(threads_of(0, workers, {}, 16, "fixed"), 1);
+    EXPECT_EQ(threads_of(0, workers, {{"OMP_NUM_THREADS", "7"}}, 16, "fixed"), 1);
+    EXPECT_EQ(threads_of(3, workers, {}, 16, "fixed"), 3);
+  }
+}
+
 TEST(Threads, the_job_wins_then_the_environment_then_the_cores_are_divided) {
-  EXPECT_EQ(threads_of_worker(3, 4, {{"OMP_NUM_THREADS", "7"}}, 16), 3);
-  EXPECT_EQ(threads_of_worker(0, 4, {{"OMP_NUM_THREADS", "7"}}, 16), 7);
-  EXPECT_EQ(threads_of_worker(0, 4, {}, 16), 4);
-  EXPECT_EQ(threads_of_worker(0, 3, {}, 16), 5);
-  EXPECT_EQ(threads_of_worker(0, 8, {}, 2), 1);
+  EXPECT_EQ(threads_of(3, 4, {{"OMP_NUM_THREADS", "7"}}, 16), 3);
+  EXPECT_EQ(threads_of(0, 4, {{"OMP_NUM_THREADS", "7"}}, 16), 7);
+  EXPECT_EQ(threads_of(0, 4, {}, 16), 4);
+  EXPECT_EQ(threads_of(0, 3, {}, 16), 5);
+  EXPECT_EQ(threads_of(0, 8, {}, 2), 1);
 }
 
 TEST(Threads, an_environment_that_is_no_number_is_refused) {
   for (const char* bad : {"0", "many", "4,2", "-1"}) {
     try {
-      threads_of_worker(0, 1, {{"OMP_NUM_THREADS", bad}}, 4);
+      threads_of(0, 1, {{"OMP_NUM_THREADS", bad}}, 4);
       ADD_FAILURE() << bad << " accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::kUsage);

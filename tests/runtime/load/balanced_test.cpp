@@ -1,4 +1,4 @@
-// Plans from learned costs, on several ranks that are threads, with the default policy's plugin.
+// Plans from learned and from stated costs, on several ranks that are threads, with the default policy's plugin.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -30,6 +30,7 @@ struct BalancedJob : LoadJob {
   BalancedJob() : LoadJob(uneven_texts(400)) {
     policy = &minimax();
     config.data.packing = false;
+    config.balance.costs = "learned";
     last_step = 24;
   }
 };
@@ -117,6 +118,27 @@ TEST(BalancedLoader, costs_are_learned_while_training_and_then_used) {
   EXPECT_FALSE(ranks[0][3].planned);  // the first times come in with the step after those that were loaded ahead
   EXPECT_TRUE(ranks[0][10].planned);
   EXPECT_LT(imbalance(ranks, 10, 24), 0.1);
+}
+
+// Or the same job would train by other bits each time.
+TEST(BalancedLoader, times_change_no_plan_from_stated_costs) {
+  std::vector<std::vector<std::vector<StepRecord>>> runs;
+  for (const double slower : {1.0, 3.0}) {
+    BalancedJob job;
+    job.config.balance.costs = "stated";
+    job.last_step = 16;
+    job.seconds_of = [slower](const StepRecord& step, int rank) {
+      return machine_seconds(step, rank) * (rank == 2 ? slower : 1);
+    };
+    runs.push_back(job.run(4, 4));
+    ASSERT_EQ(job.errors[0], "");
+  }
+  bool planned = false;
+  for (size_t s = 0; s < 16; ++s) {
+    EXPECT_EQ(runs[0][0][s].plan_hash, runs[1][0][s].plan_hash) << "step " << s;
+    planned |= runs[0][0][s].planned;
+  }
+  EXPECT_TRUE(planned);
 }
 
 TEST(BalancedLoader, a_rank_three_times_slower_gets_a_third_of_the_work) {
@@ -259,6 +281,7 @@ TEST(BalancedLoader, steps_without_images_on_any_rank_are_planned_like_others) {
   }());
   job.policy = &minimax();
   job.config.data.packing = false;
+  job.config.balance.costs = "learned";
   job.seconds_of = machine_seconds;
   job.last_step = 12;
   const auto ranks = job.run(4, 4);

@@ -8,6 +8,7 @@
 #include "data/line_index.h"
 #include "data/robot_directory.h"
 #include "data/sample_line.h"
+#include "data/telling_names.h"
 
 namespace lf {
 namespace {
@@ -135,15 +136,18 @@ Dataset::Dataset(const DataSection& options) : state_(std::make_unique<State>())
   state.train_all = options.train_on == "all";
   state.first.push_back(0);
   const std::vector<std::filesystem::path> paths = find_files(options.path, options.format);
-  for (const std::filesystem::path& path : paths) {
-    const std::filesystem::path full = std::filesystem::absolute(path).lexically_normal();
+  std::vector<std::filesystem::path> whole;
+  for (const std::filesystem::path& path : paths) whole.push_back(std::filesystem::absolute(path).lexically_normal());
+  const std::vector<std::string> names = telling_names(whole);
+  for (size_t file = 0; file < whole.size(); ++file) {
+    const std::filesystem::path& full = whole[file];
     SourceFile source{.robot = {},
                       .lines = {},
-                      .name = full.filename().string(),
+                      .name = names[file],
                       .media = MediaRoot(options.media_root.empty() ? full.parent_path() : options.media_root)};
     const bool robot = is_robot_directory(full, options.format);
     if (robot)
-      source.robot.emplace(full);
+      source.robot.emplace(full, source.name);
     else
       source.lines.emplace(full);
     const bool any = source.size() > 0, detected = any && options.format == "auto";

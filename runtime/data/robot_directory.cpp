@@ -22,11 +22,11 @@ bool RobotDirectory::is_one(const std::filesystem::path& folder) {
   return std::filesystem::is_regular_file(info_of(folder), ignored);
 }
 
-RobotDirectory::RobotDirectory(std::filesystem::path folder) : folder_(std::move(folder)) {
+RobotDirectory::RobotDirectory(std::filesystem::path folder, std::string name)
+    : folder_(std::move(folder)), name_(std::move(name)) {
   const std::filesystem::path info = info_of(folder_);
   if (!is_one(folder_))
     fail(Exit::kInputMissing, "{}: not there; expected a LeRobot directory: check data.path", info.string());
-  name_ = folder_.has_filename() ? folder_.filename().string() : folder_.parent_path().filename().string();
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (const auto error = parser.load(info.string()).get(root))

@@ -13,9 +13,9 @@ class RobotDirectory {
   // Whether the folder has a meta/info.json.
   static bool is_one(const std::filesystem::path& folder);
 
-  // folder: absolute. Throws kInputMissing where there is no meta/info.json, kBadData where it does not say how many
-  // frames there are.
-  explicit RobotDirectory(std::filesystem::path folder);
+  // folder: absolute. name: of it in messages and samples' ids. Throws kInputMissing where there is no meta/info.json,
+  // kBadData where it does not say how many frames there are.
+  RobotDirectory(std::filesystem::path folder, std::string name);
 
   uint64_t size() const { return frames_; }
   std::string place(uint64_t frame) const;      // "pusht:frame 17"

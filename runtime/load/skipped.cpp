@@ -14,7 +14,7 @@ namespace lf {
 namespace {
 
 std::string to_line(const SkippedSample& sample) {
-  std::string line = fmt::format(R"({{"step":{},"position":{},"sample":{},"kind":"{}","reason":)", sample.step,
+  std::string line = fmt::format(R"({{"step":{},"position":{},"sample":{},"kind":"{}","reason":)", sample.step + 1,
                                  sample.position, sample.index, sample.kind);
   append_json_string(line, sample.reason);
   return line + "}\n";

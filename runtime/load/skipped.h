@@ -10,7 +10,7 @@
 namespace lf {
 
 struct SkippedSample {
-  int64_t step = 0;
+  int64_t step = 0;                  // 0 is the first; in the list 1 is, as in metrics.jsonl
   uint64_t position = 0, index = 0;  // in the global order, and in the data set
   std::string kind;                  // "bad" | "too_long"
   std::string reason;                // "file:line: field: reason"

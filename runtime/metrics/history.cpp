@@ -29,6 +29,11 @@ std::string json_row(const StepReport& report) {
            {"supervised_tokens", report.supervised_tokens},
            {"tokens", report.tokens},
            {"samples", report.samples},
+           {"samples_in_all",
+            {{"seen", report.counted.seen},
+             {"bad", report.counted.bad},
+             {"too_long", report.counted.too_long},
+             {"cut", report.counted.cut}}},
            {"step_seconds", number(report.step_seconds)},
            {"supervised_tokens_per_second", number(per_second(report.supervised_tokens, report.step_seconds))},
            {"tokens_per_second", number(per_second(report.tokens, report.step_seconds))}};

@@ -21,6 +21,11 @@ struct BalanceReport {
   double plan_seconds = 0;          // on a loader thread, ahead of the step
 };
 
+// What became of all samples since the run's first step, on all ranks together.
+struct SampleCount {
+  uint64_t seen = 0, bad = 0, too_long = 0, cut = 0;  // cut: to data.max_tokens, and trained on
+};
+
 // Global numbers of one finished step, from rank 0. Times are arguments: nothing in metrics reads a clock but to wait.
 struct StepReport {
   int64_t step = 0;  // finished steps: 1 is the first
@@ -30,6 +35,7 @@ struct StepReport {
   double grad_norm = 0;                                    // before clipping; may be NaN
   bool skipped = false;                                    // not finite, nothing was changed
   int64_t supervised_tokens = 0, tokens = 0, samples = 0;  // of this step, all ranks
+  SampleCount counted;                                     // up to this step
   double step_seconds = 0;
   std::optional<double> mfu;  // share of the devices' stated peak, where one is stated
   int64_t memory_bytes = 0;   // in use by rank 0: of the device, or resident where the device is the host

@@ -99,6 +99,8 @@ void StepReporter::report(const TrainedStep& step, int64_t total_steps, const St
   report.supervised_tokens = static_cast<int64_t>(weight);
   report.tokens = step.work.global_rows;
   report.samples = step.work.global_samples;
+  const DataPosition& after = step.work.after;
+  report.counted = {after.samples_seen, after.bad_samples, after.long_samples, after.cut_samples};
   report.step_seconds = seconds;
   const lf_device_info& device = session_.device->info();
   const double peak =

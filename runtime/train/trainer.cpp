@@ -118,6 +118,7 @@ int Trainer::run_steps() {
     if (more && (stopped || save_due())) save();
   }
   close_loader(!more);
+  if (leads()) tell_lost_samples();
   if (!more && leads() && streams_ && finished_ < total_steps_)
     log::info("the streams ended after {}: {} of {}", counted(position_.samples_seen, "sample"), finished_,
               counted(total_steps_, "step"));
@@ -132,6 +133,20 @@ int Trainer::run_steps() {
   }
   finish();
   return static_cast<int>(Exit::kDone);
+}
+
+// Or a run that cut every tenth sample would look like one that cut none.
+void Trainer::tell_lost_samples() const {
+  std::string lost;
+  const auto tell = [&](uint64_t count, const std::string& what) {
+    if (count > 0) lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", count, what);
+  };
+  tell(position_.cut_samples, fmt::format("cut to data.max_tokens = {}", config_.data.max_tokens));
+  tell(position_.long_samples, fmt::format("longer than data.max_tokens = {}", config_.data.max_tokens));
+  tell(position_.bad_samples, "bad");
+  if (!lost.empty())
+    log::info("of {} since the first step: {}{}", counted(position_.samples_seen, "sample"), lost,
+              position_.long_samples + position_.bad_samples > 0 ? "; skipped.jsonl lists those passed over" : "");
 }
 
 // What is known of costs at the end stays for checkpoints, for people, and for `lfrun balance --scaling`.

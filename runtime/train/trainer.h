@@ -47,6 +47,7 @@ class Trainer {
   std::optional<Error> failure_of_saving();
   std::string way_on() const;
   void finish_saving();
+  void tell_lost_samples() const;
   void close_loader(bool done);
   void record_operators_on_cpu();
   void finish();

@@ -101,6 +101,19 @@ class Failures(unittest.TestCase):
         text = json.dumps(skipped)
         for place in ("train.jsonl:5", "train.jsonl:8", "train.jsonl:13"):
             self.assertIn(place, text)
+        counted = metrics(self.folder / "job/run")[-1]["samples_in_all"]
+        self.assertEqual((counted["bad"], counted["too_long"], counted["cut"]), (len(skipped), 0, 0))
+        self.assertIn(f"of {counted['seen']} samples since the first step: {len(skipped)} bad; skipped.jsonl lists",
+                      result.stderr)
+
+    def test_samples_that_are_cut_or_too_long_are_counted_for_people_too(self):
+        for too_long, said in (("cut", "cut to data.max_tokens = 40"), ("skip", "longer than data.max_tokens = 40")):
+            job = self.job(samples=40, data={"max_tokens": 40, "too_long": too_long, "max_bad": 1.0}, job={"steps": 3})
+            result = lfrun(job, "--fresh")
+            counted = metrics(sorted((self.folder / "job").glob("run*"))[-1])[-1]["samples_in_all"]
+            many = counted["cut" if too_long == "cut" else "too_long"]
+            self.assertGreater(many, 0)
+            self.assertRegex(result.stderr, f"of {counted['seen']} samples since the first step: .*{many} {said}")
 
     def test_more_bad_samples_than_allowed_stop_the_run_with_65(self):
         job = self.job(samples=40, data={"max_bad": 0.0})

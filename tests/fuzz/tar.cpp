@@ -10,7 +10,7 @@ std::pair<int, bool> count(const std::string& path, bool skip) {
   static const lf::DataSection kOptions;
   int samples = 0;
   try {
-    const auto feed = lf::open_tar_feed(path, kOptions, [] { return false; });
+    const auto feed = lf::open_tar_feed(path, "a.tar", kOptions, [] { return false; });
     for (;; ++samples) {
       if (skip) {
         if (!feed->skip()) return {samples, false};

@@ -14,11 +14,12 @@ constexpr size_t kChunk = 1 << 16;
 
 class LineFeed final : public SampleFeed {
  public:
-  LineFeed(const std::filesystem::path& path, const DataSection& options, std::function<bool()> stopped)
+  LineFeed(const std::filesystem::path& path, std::string name, const DataSection& options,
+           std::function<bool()> stopped)
       : bytes_(path, std::move(stopped)),
         options_(options),
         media_(options.media_root.empty() ? path.parent_path() : options.media_root),
-        name_(path.filename().string()) {}
+        name_(std::move(name)) {}
 
   std::optional<FedSample> next() override {
     if (!read_line()) return std::nullopt;
@@ -91,9 +92,9 @@ void read_sample(std::string& text, const DataSection& options, const MediaPlace
   }
 }
 
-std::unique_ptr<SampleFeed> open_line_feed(const std::filesystem::path& path, const DataSection& options,
-                                           std::function<bool()> stopped) {
-  return std::make_unique<LineFeed>(path, options, std::move(stopped));
+std::unique_ptr<SampleFeed> open_line_feed(const std::filesystem::path& path, const std::string& name,
+                                           const DataSection& options, std::function<bool()> stopped) {
+  return std::make_unique<LineFeed>(path, name, options, std::move(stopped));
 }
 
 }  // namespace lf

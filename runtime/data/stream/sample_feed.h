@@ -33,14 +33,14 @@ class SampleFeed {
   virtual bool skip() = 0;
 };
 
-// Lines of JSON. `options`: format, media_root, train_on.
-std::unique_ptr<SampleFeed> open_line_feed(const std::filesystem::path& path, const DataSection& options,
-                                           std::function<bool()> stopped);
+// Lines of JSON. `name`: of the stream in places. `options`: format, media_root, train_on.
+std::unique_ptr<SampleFeed> open_line_feed(const std::filesystem::path& path, const std::string& name,
+                                           const DataSection& options, std::function<bool()> stopped);
 
 // A tar archive as WebDataset has them: neighbouring members whose names are the same up to the first dot of the last
 // part are one sample, KEY.json is its line of JSON, and its media are named as they stand beside it.
-std::unique_ptr<SampleFeed> open_tar_feed(const std::filesystem::path& path, const DataSection& options,
-                                          std::function<bool()> stopped);
+std::unique_ptr<SampleFeed> open_tar_feed(const std::filesystem::path& path, const std::string& name,
+                                          const DataSection& options, std::function<bool()> stopped);
 
 // What both do with a sample's text. `text` may be given SampleLine::kPadding more bytes of capacity.
 void read_sample(std::string& text, const DataSection& options, const MediaPlaces& media, FedSample& out);

@@ -1,6 +1,7 @@
 #include "data/stream/stream_set.h"
 
 #include "core/error.h"
+#include "data/telling_names.h"
 
 namespace lf {
 namespace {
@@ -22,6 +23,7 @@ StreamSet::StreamSet(const JobConfig& config) : options_(config.data) {
            path.string(), options_.path.front().string());
     paths_.push_back(std::filesystem::absolute(path).lexically_normal());
   }
+  names_ = telling_names(paths_);
   if (options_.format == "lerobot")
     fail(Exit::kConfig, "data.format: lerobot is a directory's, and {} is a stream; set data.format = \"auto\"",
          paths_.front().string());
@@ -33,8 +35,8 @@ StreamSet::StreamSet(const JobConfig& config) : options_(config.data) {
 }
 
 std::unique_ptr<SampleFeed> StreamSet::open(size_t stream, std::function<bool()> stopped) const {
-  return kind(stream) == "tar" ? open_tar_feed(paths_[stream], options_, std::move(stopped))
-                               : open_line_feed(paths_[stream], options_, std::move(stopped));
+  return kind(stream) == "tar" ? open_tar_feed(paths_[stream], names_[stream], options_, std::move(stopped))
+                               : open_line_feed(paths_[stream], names_[stream], options_, std::move(stopped));
 }
 
 }  // namespace lf

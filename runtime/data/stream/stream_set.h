@@ -28,6 +28,7 @@ class StreamSet {
  private:
   const DataSection& options_;
   std::vector<std::filesystem::path> paths_;  // absolute
+  std::vector<std::string> names_;            // in places of samples
 };
 
 }  // namespace lf

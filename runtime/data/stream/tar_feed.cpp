@@ -51,12 +51,13 @@ class Beside final : public MediaPlaces {
 
 class TarFeed final : public SampleFeed {
  public:
-  TarFeed(const std::filesystem::path& path, const DataSection& options, std::function<bool()> stopped)
+  TarFeed(const std::filesystem::path& path, std::string name, const DataSection& options,
+          std::function<bool()> stopped)
       : bytes_(path, std::move(stopped)),
         members_(bytes_),
         options_(options),
         archive_(path.string()),
-        name_(path.filename().string()) {}
+        name_(std::move(name)) {}
 
   std::optional<FedSample> next() override {
     if (!begin()) return std::nullopt;
@@ -119,9 +120,9 @@ class TarFeed final : public SampleFeed {
 
 }  // namespace
 
-std::unique_ptr<SampleFeed> open_tar_feed(const std::filesystem::path& path, const DataSection& options,
-                                          std::function<bool()> stopped) {
-  return std::make_unique<TarFeed>(path, options, std::move(stopped));
+std::unique_ptr<SampleFeed> open_tar_feed(const std::filesystem::path& path, const std::string& name,
+                                          const DataSection& options, std::function<bool()> stopped) {
+  return std::make_unique<TarFeed>(path, name, options, std::move(stopped));
 }
 
 }  // namespace lf

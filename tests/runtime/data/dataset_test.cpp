@@ -445,6 +445,16 @@ TEST_F(DatasetTest, any_of_many_samples_is_the_one_at_its_line) {
   }
 }
 
+TEST_F(DatasetTest, files_of_one_name_are_told_apart_by_their_folders) {
+  const Dataset dataset(
+      section({scratch_.write("day/1/train.jsonl", kGood + "\n"), scratch_.write("day/2/train.jsonl", kGood + "\n"),
+               scratch_.write("night/2/train.jsonl", kGood + "\n"), scratch_.write("other.jsonl", kGood + "\n")}));
+  EXPECT_EQ(dataset.place(0), "1/train.jsonl:1");
+  EXPECT_EQ(dataset.place(1), "day/2/train.jsonl:1");
+  EXPECT_EQ(dataset.place(2), "night/2/train.jsonl:1");
+  EXPECT_EQ(dataset.place(3), "other.jsonl:1");
+}
+
 // What lfrun balance train.jsonl has: a file without a folder.
 TEST(MediaRoot, an_empty_folder_is_the_working_directory) {
   EXPECT_EQ(MediaRoot("").resolve("a.png", "image"), (std::filesystem::current_path() / "a.png").string());

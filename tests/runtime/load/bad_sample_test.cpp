@@ -34,7 +34,7 @@ TEST(BadSamples, what_the_header_tells_is_passed_over_on_all_ranks_counted_and_l
     for (const auto& rank : out) EXPECT_EQ(rank[0].after, (DataPosition{6, 2, 0, 0}));
     const auto list = skipped_list(job);
     ASSERT_EQ(list.size(), 2u);
-    EXPECT_EQ(list[0], (nlohmann::json{{"step", 0},
+    EXPECT_EQ(list[0], (nlohmann::json{{"step", 1},
                                        {"position", 1},
                                        {"sample", 1},
                                        {"kind", "bad"},

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <regex>
 #include <utility>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/amount.h"
@@ -21,6 +21,7 @@
 #include "parity/comparison.h"
 #include "parity/numbers.h"
 #include "parity/placing.h"
+#include "parity/recorded.h"
 
 namespace lf {
 namespace {
@@ -36,22 +37,9 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// JSON as Python writes it, which has numbers that JSON lacks: they become null.
-json python_json(const std::string& text) {
-  static const std::regex kNotNumbers(R"((:\s*)(-?Infinity|NaN)\b)");
-  return json::parse(std::regex_replace(text, kNotNumbers, "$1null"));
-}
-
 // Five updates as the reference made them (meta.json says how); loss and gradient norm before each.
 void compare_trajectory(Table& table, const std::string& name, Bench& bench, const MicroBatch& batch,
-                        const Arrays& expected, const json& how) {
-  OptimizerSection settings;
-  settings.learning_rate = how.at("lr");
-  settings.beta1 = how.at("betas").at(0);
-  settings.beta2 = how.at("betas").at(1);
-  settings.epsilon = how.at("eps");
-  settings.weight_decay = how.at("weight_decay");
-  settings.clip_norm = how.at("clip_grad_norm");
+                        const Arrays& expected, const OptimizerSection& settings) {
   AdamW optimizer = bench.optimizer(settings);
   const Array& losses = expected.at("adamw.loss");
   const Array& norms = expected.at("adamw.grad_norm");
@@ -68,7 +56,7 @@ void compare_trajectory(Table& table, const std::string& name, Bench& bench, con
   table.row(name, fmt::format("gradient norm over {} AdamW steps", losses.values.size()), worst_norm, 2e-4);
 }
 
-SessionOptions options_of_case(const ParityArguments& settings, const std::string& name, const json& meta,
+SessionOptions options_of_case(const ParityArguments& settings, const RecordedCase& recorded,
                                const std::optional<Arrays>& expected) {
   SessionOptions session;
   session.model_config = text_of(settings.directory / settings.config);
@@ -77,8 +65,7 @@ SessionOptions options_of_case(const ParityArguments& settings, const std::strin
     for (const auto& [key, array] : *expected)
       if ((key.ends_with("_loss") && !key.ends_with("token_loss")) || key.ends_with("_kl")) losses.push_back(key);
   session.losses_json = losses.dump();
-  if (meta.contains("cases") && meta["cases"].contains(name))
-    session.no_gradient_json = meta["cases"][name].value("no_grad", json::array()).dump();
+  session.no_gradient_json = recorded.no_gradient_json;
   session.open_policy = session.open_device = false;
   return session;
 }
@@ -142,11 +129,11 @@ void compare_losses(Table& table, const std::string& name, const Description& de
 }
 
 void run_case(Table& table, const ParityArguments& settings, const JobConfig& config, const Device& device,
-              const std::string& name, const json& meta) {
+              const std::string& name, const RecordedCase& recorded) {
   const std::filesystem::path folder = settings.directory / name;
   std::optional<Arrays> expected;
   if (std::filesystem::exists(folder / "expected.safetensors")) expected = read_arrays(folder / "expected.safetensors");
-  Bench bench(config, options_of_case(settings, name, meta, expected), device);
+  Bench bench(config, options_of_case(settings, recorded, expected), device);
   const Fields fields(folder / "inputs.safetensors");
   const MicroBatch batch = collate_fields(*bench.session.model, fields);
   RunResult result = bench.run(batch, true);
@@ -168,7 +155,17 @@ void run_case(Table& table, const ParityArguments& settings, const JobConfig& co
   compare_losses(table, name, description, result, actual, *expected, settings.bf16());
   compare_gradients(table, name, gradients, *expected, settings.bf16());
   if (expected->contains("adamw.loss") && !settings.bf16())
-    compare_trajectory(table, name, bench, batch, *expected, meta.at("cases").at(name).at("adamw"));
+    compare_trajectory(table, name, bench, batch, *expected, recorded.adamw);
+}
+
+// All, or those that are named.
+std::vector<std::string> wanted_cases(const ParityArguments& settings) {
+  const std::vector<std::string> there = case_names(settings.directory);
+  for (const std::string& name : settings.cases)
+    if (std::find(there.begin(), there.end(), name) == there.end())
+      fail(Exit::kInputMissing, "lfrun parity: {}: expected one of the cases in {} ({}), got none of that name", name,
+           settings.directory.string(), fmt::join(there, ", "));
+  return settings.cases.empty() ? there : settings.cases;
 }
 
 // What --family says, else the one installed family that takes the folder's config.json.
@@ -216,13 +213,11 @@ int run_parity(std::span<const std::string> arguments, const PluginPlaces& place
   config.precision.compute = settings.dtype;
   config.model.family = family_for(settings, config);
   if (const auto adapter = settings.directory / "adapter"; std::filesystem::exists(adapter)) config.lora.path = adapter;
-  json meta;
-  if (std::filesystem::exists(settings.directory / "meta.json"))
-    meta = python_json(text_of(settings.directory / "meta.json"));
+  const Recorded recorded(settings.directory);
+  const std::vector<std::string> cases = wanted_cases(settings);
   const CommonDevice common(config);
   Table table;
-  for (const std::string& name : settings.cases.empty() ? case_names(settings.directory) : settings.cases)
-    run_case(table, settings, config, common.device(), name, meta);
+  for (const std::string& name : cases) run_case(table, settings, config, common.device(), name, recorded.of(name));
   fmt::print("{} of {} hold\n", table.rows() - table.misses(), counted(table.rows(), "comparison"));
   return static_cast<int>(table.misses() == 0 ? Exit::kDone : Exit::kMismatch);
 }

@@ -150,6 +150,27 @@ class Parity(unittest.TestCase):
         self.assertIn("MISS", result.stdout)
         self.assertIn(name[5:], result.stdout)
 
+    def test_a_directory_without_meta_json_is_compared_and_one_whose_meta_json_is_wrong_is_refused_by_its_place(self):
+        bare = self.folder / "bare"
+        shutil.copytree(REFERENCES / "qwen3_vl-tiny", bare)
+        meta = json.loads((bare / "meta.json").read_text())
+        (bare / "meta.json").unlink()
+        result = lfrun("parity", bare, "--family", "qwen_vl", "--out", self.folder / "out")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("loss over 5 AdamW steps", result.stdout)  # the fixtures' settings are the default
+        case = next(iter(meta["cases"]))
+        meta["cases"][case]["adamw"].pop("lr")
+        for text, told in (("{", "meta.json: expected"), (json.dumps(meta), f"meta.json: cases.{case}: expected")):
+            (bare / "meta.json").write_text(text)
+            result = lfrun("parity", bare, "--family", "qwen_vl", "--out", self.folder / "out")
+            self.assertEqual(result.returncode, 65, result.stdout + result.stderr)
+            self.assertIn(told, result.stderr)
+        (bare / "meta.json").unlink()
+        result = lfrun("parity", bare, "nosuch", "--family", "qwen_vl")
+        self.assertEqual(result.returncode, 66, result.stdout + result.stderr)
+        self.assertIn("nosuch: expected one of the cases in", result.stderr)
+        self.assertIn(case, result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -65,6 +65,10 @@ struct Description {
 
 int64_t element_count(const ParameterInfo& parameter);
 
+// XXH3 of all that a description holds, in hex: ranks whose plugins describe a model otherwise in anything must not
+// train it together.
+std::string fingerprint(const Description& description);
+
 // Asks the plugin for everything and checks that it makes sense (topological edges, units ascending, tied shapes
 // equal). Throws kBug naming the plugin where it does not, kConfig where the plugin refused its configuration.
 Description describe(const lf_model_api* api, lf_model model, const std::string& plugin_id);

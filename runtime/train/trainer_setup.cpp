@@ -40,13 +40,6 @@ StatePlaces state_places(const JobConfig& config, const GradientTransport& trans
   return {.on_device = memory.on_device, .host_gradients = by_the_host};
 }
 
-std::string describe_layout(const Description& description) {
-  std::string text;
-  for (const ParameterInfo& parameter : description.parameters)
-    text += fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape, "x"));
-  return text;
-}
-
 CallWatchConfig watch_config(const TrainRequest& request, Rendezvous& rendezvous, const std::string& go_on) {
   CallWatchConfig config;
   config.rank = request.rank;
@@ -105,7 +98,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
     dataset_.emplace(config_.data);
   if (dataset_) require_same_data(*control_, *dataset_);
   const Description& description = session_.model->description();
-  require_agreement(*control_, "model", describe_layout(description));
+  require_agreement(*control_, "model", fingerprint(description));
   begin();
 
   LoaderInputs inputs;
@@ -254,6 +247,8 @@ void Trainer::announce() const {
             counted(total_steps_, "step"), directory_.path().string());
   if (const std::string& begun = source_.new_parameters(); !begun.empty()) log::info("new: {}", begun);
   if (!request_.go_on.empty()) log::info("--fresh: a new run; if it is interrupted, go on with it by: {}", go_on());
+  if (config_.reduction.mode == "fixed" && config_.launch.threads == 0)
+    log::info("reduction.mode = \"fixed\": one thread a rank, whatever cores there are; launch.threads gives more");
   if (!request_.device_reason.empty()) log::info("device {}: {}", session_.device->id(), request_.device_reason);
   if (request_.world_size > 1 && !session_.device->is_host())
     log::info("gradients are summed on the {}: {}", transport_.word, transport_.reason);

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "lf/plugin_sdk/entry.hpp"
 #include "lf/plugin_sdk/plugin.hpp"
 
 LF_PLUGIN_MANIFEST(
@@ -10,35 +11,31 @@ LF_PLUGIN_MANIFEST(
 
 namespace {
 
-using lf::sdk::Failure;
-using lf::sdk::guard;
+using lf::sdk::entry;
 
-int32_t create(const lf_host*, lf_str options_json, lf_balancer* out, lf_err* err) {
-  return guard(err, [&] {
-    if (const auto options = lf::sdk::view(options_json); !options.empty() && options != "{}")
-      throw Failure(LF_E_INVALID, "balance.options: policy template_cpp takes none; remove the table");
-    *out = nullptr;  // this policy keeps nothing
-  });
+void create(const lf_host*, lf_str options_json, lf_balancer* out) {
+  if (const auto options = lf::sdk::view(options_json); !options.empty() && options != "{}")
+    throw lf::sdk::Failure(LF_E_INVALID, "balance.options: policy template_cpp takes none; remove the table");
+  *out = nullptr;  // this policy keeps nothing
 }
 
-int32_t destroy(lf_balancer, lf_err*) { return LF_OK; }
+void destroy(lf_balancer) {}
 
 // Pure: the same input gives the same plan on every rank. One assignment per atom, part by part.
-int32_t plan(lf_balancer, const lf_balance_input* input, lf_assignment* out, lf_balance_report*, lf_err* err) {
-  return guard(err, [&] {
-    for (uint32_t p = 0; p < input->n_parts; ++p) {
-      const lf_balance_part& part = input->parts[p];
-      // How many atoms each (replica, micro-batch) has so far.
-      std::vector<int32_t> count(static_cast<size_t>(part.replicas) * static_cast<size_t>(part.micro_batches), 0);
-      for (uint64_t i = 0; i < part.n_atoms; ++i, ++out) {
-        const int32_t replica = part.arrival_replica[i], micro_batch = part.arrival_micro_batch[i];
-        *out = {replica, micro_batch, count[static_cast<size_t>(replica * part.micro_batches + micro_batch)]++, 0};
-      }
+void plan(lf_balancer, const lf_balance_input* input, lf_assignment* out, lf_balance_report*) {
+  for (uint32_t p = 0; p < input->n_parts; ++p) {
+    const lf_balance_part& part = input->parts[p];
+    // How many atoms each (replica, micro-batch) has so far.
+    std::vector<int32_t> count(static_cast<size_t>(part.replicas) * static_cast<size_t>(part.micro_batches), 0);
+    for (uint64_t i = 0; i < part.n_atoms; ++i, ++out) {
+      const int32_t replica = part.arrival_replica[i], micro_batch = part.arrival_micro_batch[i];
+      *out = {replica, micro_batch, count[static_cast<size_t>(replica * part.micro_batches + micro_batch)]++, 0};
     }
-  });
+  }
 }
 
-const lf_balancer_api kTable = {{sizeof(lf_balancer_api), LF_ABI_MAJOR, LF_ABI_MINOR}, create, destroy, plan};
+const lf_balancer_api kTable = {
+    {sizeof(lf_balancer_api), LF_ABI_MAJOR, LF_ABI_MINOR}, entry<create>, entry<destroy>, entry<plan>};
 const lf::sdk::Interface kInterfaces[] = {{LF_BALANCER_INTERFACE, &kTable}};
 const lf_plugin kPlugin = lf::sdk::make_plugin<kInterfaces>(LF_KIND_BALANCER, "template_cpp", "1");
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our diffusion training step beside the diffusers one, on samples of different sizes.
 
-    run.py --python PEER_PYTHON [--server build/bin/lf_step_server] [--plugins build/plugins] [--steps 7] [--threads 1]
+    run.py [--python PEER_PYTHON] [--server build/bin/lf_step_server] [--plugins build/plugins] [--steps 7] [--threads 1]
            [--families flux qwen_image wan] [--dtypes fp32 bf16]
 
 Run and read as benchmarks/training_step/run.py: both sides take steps in turn, medians of CPU seconds are printed, and

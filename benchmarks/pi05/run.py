@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our PI0.5 training step beside lerobot's, on samples with absent cameras and padded prompts.
 
-    run.py --python PEER_PYTHON --lerobot-src FOLDER [--server build/bin/lf_step_server] [--plugins build/plugins]
+    run.py [--python PEER_PYTHON] --lerobot-src FOLDER [--server build/bin/lf_step_server] [--plugins build/plugins]
            [--steps 7] [--threads 1] [--dtypes fp32 bf16]
 
 Run and read as benchmarks/training_step/run.py: both sides take steps in turn, medians of CPU seconds are printed, and

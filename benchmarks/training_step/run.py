@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Our training step beside the transformers one: same config, weights, batch, dtype and threads, steps taken in turn.
 
-    run.py --python PEER_PYTHON [--server build/bin/lf_step_server] [--plugins build/plugins] [--steps 7] [--threads 1]
+    run.py [--python PEER_PYTHON] [--server build/bin/lf_step_server] [--plugins build/plugins] [--steps 7] [--threads 1]
            [--batches short ragged] [--dtypes fp32 bf16]
 
-PEER_PYTHON is an interpreter with torch 2.11, transformers and safetensors. For each batch and dtype both sides are
+PEER_PYTHON is an interpreter with torch 2.11, transformers and safetensors; default: that of benchmarks/peers.sh. For each batch and dtype both sides are
 started, warmed up by one step and then timed alternately, so that a machine that slows down slows both. Printed are the
 medians of CPU seconds per step with their spread, the ratio of the medians, and peak memory beyond what each process
 holds before it makes its model. Both losses are printed too: if they differ, the comparison is void.
@@ -12,6 +12,7 @@ holds before it makes its model. Both losses are printed too: if they differ, th
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -68,7 +69,8 @@ def benchmark(description, family, peer_name, peer, column, option, names, make_
     """Both sides on each of `names`, which `option` chooses from. make_case(name, arguments): the command, after the
     interpreter, that makes a case in the folder appended to it. `needs`: more options that must be given."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("--python", *needs):
+    parser.add_argument("--python", default=ROOT / ".venv/bin/python")
+    for name in needs:
         parser.add_argument(name, required=True)
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "build/bin/lf_step_server")
     parser.add_argument("--plugins", type=pathlib.Path, default=ROOT / "build/plugins")
@@ -78,6 +80,10 @@ def benchmark(description, family, peer_name, peer, column, option, names, make_
     parser.add_argument("--dtypes", nargs="+", default=["fp32", "bf16"])
     arguments = parser.parse_args()
     arguments.family, arguments.peer, arguments.peer_name = family, peer, peer_name
+    for file, remedy in ((arguments.python, "make it with benchmarks/peers.sh, or name an interpreter by --python"),
+                         (arguments.server, "build it: cmake --build build --target lf_step_server, or name it by --server")):
+        if shutil.which(file) is None:
+            parser.error(f"{file}: expected a program, got nothing; {remedy}")
     unit = "CPU s" if arguments.threads == 1 else "s"
     with tempfile.TemporaryDirectory() as folder:
         cases = []

@@ -14,7 +14,8 @@
 namespace lf {
 namespace {
 
-constexpr std::chrono::seconds kProbeLimit{10};
+// Half a gigabyte of LibTorch from a cold network disk is no fault of the plugin's.
+constexpr std::chrono::seconds kProbeLimit{60};
 
 Exit exit_of(int32_t code) {
   switch (code) {

@@ -92,10 +92,10 @@ TEST_F(Workers, one_killed_from_outside_takes_the_others_down_within_seconds) {
   std::vector<pid_t> pids;
   for (int rank = 0; rank < 4; ++rank) pids.push_back(pid_of(rank));
   const auto killed = std::chrono::steady_clock::now();
-  kill(pids[2], SIGSEGV);
+  kill(pids[2], SIGKILL);
   const Ended ended = wait();
   EXPECT_LT(std::chrono::steady_clock::now() - killed, seconds(15));
-  EXPECT_EQ(ended.code, 128 + SIGSEGV);
+  EXPECT_EQ(ended.code, 128 + SIGKILL);
   EXPECT_THAT(ended.err, HasSubstr("rank 2 of 4"));
   for (const pid_t pid : pids) EXPECT_TRUE(gone_within(pid, seconds(2)));
 }

@@ -20,7 +20,8 @@ TEST(Tiles, grids_are_the_references) {
 }
 
 TEST(Tiles, frames_of_a_video_are_the_references) {
-  for (const auto& row : recorded()["frames"]) {
+  const nlohmann::json videos = recorded()["frames"];
+  for (const auto& row : videos) {
     std::vector<int64_t> frames(row.begin() + 2, row.end());
     EXPECT_EQ(sample_frames_centred(row[0], row[1]), frames) << row.dump();
   }

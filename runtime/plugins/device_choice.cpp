@@ -1,5 +1,6 @@
 #include "plugins/device_choice.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -24,6 +25,15 @@ std::string refusals(const PluginSet& plugins) {
     if (candidate.refusal && (!candidate.manifest || candidate.manifest->kind == PluginKind::kDevice))
       text += fmt::format("; refused: {}: {}", candidate.path.string(), *candidate.refusal);
   return text;
+}
+
+// Whether a file that says, or by its name would be, that device is refused: the plugin is at fault, not the machine.
+bool is_refused(const PluginSet& plugins, std::string_view id) {
+  return std::any_of(plugins.candidates().begin(), plugins.candidates().end(), [&](const Candidate& candidate) {
+    if (!candidate.refusal) return false;
+    return candidate.manifest ? candidate.manifest->kind == PluginKind::kDevice && candidate.manifest->id == id
+                              : candidate.path.filename() == fmt::format("{}.lfplugin.so", id);
+  });
 }
 
 std::string searched(const PluginSet& plugins) {
@@ -55,8 +65,8 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
   }
   if (found.size() > 1) plugins.find(PluginKind::kDevice, wanted);  // throws with both paths
   if (found.empty())
-    fail(Exit::kUnavailable, "device {}: expected a device plugin of that name, searched {}: {}{}", wanted,
-         searched(plugins),
+    fail(is_refused(plugins, wanted) ? Exit::kConfig : Exit::kUnavailable,
+         "device {}: expected a device plugin of that name, searched {}: {}{}", wanted, searched(plugins),
          others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
          refusals(plugins));
   const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers), look);

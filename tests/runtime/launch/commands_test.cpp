@@ -191,7 +191,7 @@ TEST_F(Commands, every_command_tells_the_core_of_a_lock_that_is_demanded_and_wha
       std::filesystem::remove(folder_ / "out/rank0.txt");
     }
   }
-  EXPECT_EQ(run(job_arguments({"--locked"})).code, 69);  // before any worker starts; the device is missed first
+  EXPECT_EQ(run(job_arguments({"--locked"})).code, 78);  // before any worker starts
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out/rank0.txt"));
 }
 

@@ -23,11 +23,11 @@ class ChooseDevice : public PluginFolder {
   DeviceChoice choose(std::string_view wanted, int workers = 1) const {
     return choose_device(PluginSet({folder_}, host()), wanted, workers, "named by the test");
   }
-  std::string refused(std::string_view wanted, int workers = 1) const {
+  std::string refused(std::string_view wanted, int workers = 1, Exit exit = Exit::kUnavailable) const {
     try {
       return "chose " + choose(wanted, workers).id;
     } catch (const Error& error) {
-      EXPECT_EQ(error.exit(), Exit::kUnavailable);
+      EXPECT_EQ(error.exit(), exit);
       return error.what();
     }
   }
@@ -49,7 +49,10 @@ TEST_F(ChooseDevice, a_name_that_no_plugin_has_is_refused_with_what_was_searched
 TEST_F(ChooseDevice, a_file_that_would_be_it_but_is_refused_is_named_with_its_reason) {
   install({"cpu"});
   const auto path = write(bytes_of("no_manifest"), "cards.lfplugin.so");
-  EXPECT_THAT(refused("cards"), AllOf(HasSubstr("refused: " + path.string() + ": "), HasSubstr("there are cpu")));
+  // The plugin is at fault, and not the machine.
+  EXPECT_THAT(refused("cards", 1, Exit::kConfig),
+              AllOf(HasSubstr("refused: " + path.string() + ": "), HasSubstr("there are cpu")));
+  std::filesystem::remove(path);
   // One of which nothing can be read may be it, whatever it is called.
   const auto cut = write(bytes_of("device_cards").substr(0, 3000), "nvidia-2.1.lfplugin.so");
   EXPECT_THAT(refused("cards"), HasSubstr("refused: " + cut.string() + ": expected a whole ELF file"));

@@ -53,7 +53,7 @@ void burden_the_first(const lf_balance_input* input, lf_assignment* out) {
 
 int32_t wrong_plan(lf_balancer balancer, const lf_balance_input* input, lf_assignment* out, lf_balance_report* report,
                    lf_err* err) {
-  const int32_t code = plan(balancer, input, out, report, err);
+  const int32_t code = lf::sdk::entry<plan>(balancer, input, out, report, err);
   const uint64_t n = atoms_of(input);
   const lf_balance_part& last = input->parts[input->n_parts - 1];
   static uint64_t calls = 0;

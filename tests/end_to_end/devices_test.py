@@ -318,6 +318,7 @@ class Devices(unittest.TestCase):
     def test_every_family_gives_the_reference_its_numbers_on_the_device(self):
         for family, name, case in (("qwen_vl", "qwen3_vl-tiny", "mixed"), ("internvl", "internvl35_moe-tiny", "mixed"),
                                    ("deepseek", "deepseek_v3-tiny", "mtp"), ("deepseek", "deepseek_v32-tiny", "lm"),
+                                   ("deepseek", "deepseek_v32-tiny", "full"), ("deepseek", "deepseek_v32-odd", "indexer_warmup"),
                                    ("diffusion", "flux-tiny", "main"), ("diffusion", "qwen_image-tiny", "main"),
                                    ("diffusion", "wan-tiny", "main")):
             with self.subTest(name):

@@ -9,7 +9,9 @@ namespace lf {
 namespace {
 
 void require(int32_t code, const lf_err& err, const std::string& place) {
-  if (code != LF_OK) fail(Exit::kBadData, "{}: {}", place, err.message);
+  if (code == LF_OK) return;
+  const std::string said = err.message;  // families that know the sample's place say it themselves
+  fail(Exit::kBadData, "{}{}", said.starts_with(place) ? "" : place + ": ", said);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from internvl_layouts import original_directory, read, text_directory, to_original
+from internvl_layouts import original_directory, read, text_directory, to_original, write
 from tiny_job import Lfrun
 
 build = pathlib.Path(sys.argv.pop(1))
@@ -133,6 +133,36 @@ class Parity(unittest.TestCase):
             with self.subTest(family=name):
                 result = lfrun("parity", REFERENCES / name, "--dtype", "bf16", "--family", family, "--out", self.folder)
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_inputs_without_samples_or_with_wrong_values_are_one_error_that_names_file_and_field_once(self):
+        def emptied(tensors):
+            return {name: (dtype, [0, *shape[1:]], b"") if shape[:1] == [2] else (dtype, shape, data)
+                    for name, (dtype, shape, data) in tensors.items()}
+
+        def spoilt(field, value):
+            def change(tensors):
+                dtype, shape, data = tensors[field]
+                return tensors | {field: (dtype, shape, value + data[len(value):])}
+            return change
+
+        nan, far = struct.pack("<f", float("nan")), struct.pack("<q", 1 << 40)
+        for name, case, field, change in (("flux-tiny", "main", "noisy_latents", emptied), ("qwen_image-odd", "main", "noisy_latents", emptied),
+                                          ("wan-tiny", "main", "noisy_latents", emptied), ("wan-odd", "main", "context", spoilt("context", nan)),
+                                          ("deepseek_v3-tiny", "lm", "input_ids", spoilt("input_ids", far)),
+                                          ("internvl3-tiny", "mixed", "pixel_values", spoilt("pixel_values", nan)),
+                                          ("qwen2_5_vl-tiny", "packed", "pixel_values", spoilt("pixel_values", nan)),
+                                          ("pi05-tiny", "train", "actions", spoilt("actions", nan))):
+            with self.subTest(name):
+                wrong = self.folder / name
+                shutil.copytree(REFERENCES / name, wrong)
+                inputs = wrong / case / "inputs.safetensors"
+                write(change(read(inputs)), inputs)
+                result = lfrun("parity", wrong, case, "--out", self.folder / "out")
+                self.assertEqual(result.returncode, 65, result.stdout + result.stderr)
+                errors = [line for line in result.stderr.splitlines() if line.startswith("E ")]
+                self.assertEqual(len(errors), 1, result.stderr)
+                self.assertEqual(errors[0].count("inputs.safetensors"), 1)
+                self.assertIn(f"field {field}: expected ", errors[0])
 
     def test_one_wrong_number_among_the_expected_ones_is_a_miss_and_exit_1(self):
         wrong = self.folder / "wrong"

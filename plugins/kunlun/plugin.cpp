@@ -9,7 +9,7 @@
 #include "lf/plugin_sdk/plugin.hpp"
 
 LF_PLUGIN_MANIFEST(
-    R"({"abi":"0.1","kind":"device","id":"kunlun","version":"0.1.0","interfaces":["lf.device/1","lf.collective/1"],"torch":"none"})");
+    R"({"abi":"0.1","kind":"device","id":"kunlun","version":"0.1.0","interfaces":["lf.device/1","lf.collective/1"],"torch":"none","parts":["kunlun_torch_*.so"]})");
 
 namespace lf::kunlun {
 namespace {

@@ -12,7 +12,7 @@ namespace lf::kunlun {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kPrefix = "kunlun_torch_";
+constexpr const char* kPrefix = "kunlun_torch_";  // as the manifest names it to the host, which judges such files
 
 fs::path own_folder() {
   Dl_info where{};

@@ -74,7 +74,7 @@ std::string usage() {
   lfrun plugins list             what each plugin says of itself, or why it is refused; runs none of them
   lfrun plugins inspect FILE...  libraries, symbols, versions, LibTorch, hash; runs none of them
   lfrun plugins verify FILE...   the conformance kit, in child processes; --case FOLDER for models, --only TEXT, --all, --json
-  lfrun plugins lock             write plugins.lock (id, version, sha256) into the plugin folders
+  lfrun plugins lock             write plugins.lock (id, version, sha256, parts) into the plugin folders
   lfrun parity DIR [CASE...]     run recorded cases and compare outputs, losses and gradients; exit 1 where they differ
   lfrun export CHECKPOINT OUT    write a Hugging Face directory
   lfrun balance FILE [OPTION...] what balancing would gain on these samples, or a job's; lfrun balance --help

@@ -5,6 +5,7 @@
 #include "plugins/linkage.h"
 #include "plugins/lock.h"
 #include "plugins/manifest.h"
+#include "plugins/parts.h"
 #include "plugins/plugins.h"
 #include "plugins/processor.h"
 #include "plugins/refusal.h"
@@ -32,10 +33,7 @@ void heed_lock(Candidate& candidate, LockUse use) {
   if (!lock && use == LockUse::kRequired)
     refuse("expected {}, since --locked is given, got none; write it with `lfrun --plugin-dir {} plugins lock`",
            (folder / kLockFile).string(), folder.string());
-  if (!lock) return;
-  require_locked(*lock, candidate);
-  for (const LockedPlugin& plugin : *lock)
-    if (plugin.file == candidate.path.filename().string()) candidate.locked_sha256 = plugin.sha256;
+  if (lock) hold_to_lock(*lock, candidate);
 }
 
 }  // namespace
@@ -50,11 +48,13 @@ Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
     candidate.device = opened.status().st_dev;
     candidate.inode = opened.status().st_ino;
     const ElfFile elf(opened);
-    require_processor(elf, host.x86_level > 0 ? host.x86_level : x86_level_here());
+    const int level = host.x86_level > 0 ? host.x86_level : x86_level_here();
+    require_processor(elf, level);
     candidate.manifest = parse_manifest(read_plugin_note(elf));
     candidate.manifest->compiler = read_compiler_note(elf);
     require_compatible(*candidate.manifest, host);
     require_sound_linkage(read_linkage(elf), *candidate.manifest);
+    candidate.parts = judge_parts(candidate.path.parent_path(), candidate.manifest->parts, level);
     heed_lock(candidate, host.lock);
   } catch (const Refusal& refusal) {
     candidate.refusal = refusal.what();

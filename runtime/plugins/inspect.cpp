@@ -9,6 +9,7 @@
 #include "plugins/dependencies.h"
 #include "plugins/linkage.h"
 #include "plugins/lock.h"
+#include "plugins/parts.h"
 #include "plugins/processor.h"
 #include "plugins/refusal.h"
 #include "plugins/sha256.h"
@@ -30,10 +31,18 @@ class Page {
   std::string last_;
 };
 
-std::string lock_state(const Candidate& candidate, const std::string& sha256) {
-  if (candidate.locked_sha256.empty())
-    return fs::exists(candidate.path.parent_path() / kLockFile) ? "refused by plugins.lock" : "no plugins.lock";
-  return candidate.locked_sha256 == sha256 ? "as locked" : "its bytes are not those locked";
+std::string lock_state(const fs::path& folder, const std::string& locked_sha256, const std::string& sha256) {
+  if (locked_sha256.empty()) return fs::exists(folder / kLockFile) ? "refused by plugins.lock" : "no plugins.lock";
+  return locked_sha256 == sha256 ? "as locked" : "its bytes are not those locked";
+}
+
+// "PATH, sha256 HASH, as locked".
+void tell_parts(Page& page, const Candidate& candidate) {
+  for (const PluginPart& part : candidate.parts) {
+    const std::string sha256 = sha256_of_file(part.path);
+    page.line("part", fmt::format("{}, sha256 {}, {}", part.path.string(), sha256,
+                                  lock_state(candidate.path.parent_path(), part.locked_sha256, sha256)));
+  }
 }
 
 // judge_plugin leaves the bytes to whoever opens the file; here nobody will.
@@ -41,6 +50,7 @@ void judge_bytes(Candidate& candidate, const std::string& sha256) {
   if (candidate.refusal || candidate.locked_sha256.empty()) return;
   try {
     require_locked_sha256(sha256, candidate.path.parent_path(), candidate.locked_sha256);
+    require_parts_as_judged(candidate);
   } catch (const Refusal& refusal) {
     candidate.refusal = refusal.what();
   }
@@ -139,7 +149,7 @@ Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const st
     const OpenFile opened = open_trusted(candidate.path);
     const std::string sha256 = sha256_of(opened);
     page.line("sha256", sha256);
-    page.line("lock", lock_state(candidate, sha256));
+    page.line("lock", lock_state(candidate.path.parent_path(), candidate.locked_sha256, sha256));
     judge_bytes(candidate, sha256);
     const ElfFile elf(opened);
     if (candidate.manifest) {
@@ -149,6 +159,7 @@ Inspection inspect_plugin(const fs::path& file, const PluginHost& host, const st
       page.line("requires",
                 m.required_extensions.empty() ? "nothing" : fmt::format("{}", fmt::join(m.required_extensions, ", ")));
       page.line("lane", lane_of(m, host));
+      tell_parts(page, candidate);
       page.line("compiled", m.compiler.empty() ? "not stated" : m.compiler == "c" ? "as C" : "as C++, " + m.compiler);
     }
     const Linkage linkage = read_linkage(elf);

@@ -2,11 +2,10 @@
 
 #include <boost/dll/shared_library.hpp>
 #include <dlfcn.h>
-#include <sys/stat.h>
 
 #include "lf/plugin_sdk/guard.hpp"
-#include "plugins/lock.h"
 #include "plugins/mapped.h"
+#include "plugins/parts.h"
 #include "plugins/refusal.h"
 #include "plugins/trust.h"
 
@@ -25,11 +24,6 @@ std::string linker_text(std::string_view text) {
     if (const size_t tail = text.rfind("): "); tail != std::string_view::npos) text = text.substr(0, tail);
   }
   return one_line(text);
-}
-
-void require_same_file(const Candidate& candidate, const struct stat& status) {
-  if (status.st_dev != candidate.device || status.st_ino != candidate.inode)
-    refuse("was replaced while it was being loaded; start again");
 }
 
 void require_descriptor(const lf_plugin* plugin, const Manifest& manifest) {
@@ -52,9 +46,8 @@ void require_descriptor(const lf_plugin* plugin, const Manifest& manifest) {
 
 const lf_plugin* open_plugin(const Candidate& candidate, const std::function<void(OpenStage)>& stage) {
   const OpenFile file = open_trusted(candidate.path);
-  require_same_file(candidate, file.status());
-  if (!candidate.locked_sha256.empty())
-    require_locked_bytes(file, candidate.path.parent_path(), candidate.locked_sha256);
+  require_as_judged(candidate, file);
+  require_parts_as_judged(candidate);
   stage(OpenStage::kOpening);
   boost::dll::shared_library library;
   try {

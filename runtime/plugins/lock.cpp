@@ -47,35 +47,45 @@ std::optional<std::vector<LockedPlugin>> read_lock(const fs::path& folder) {
     damaged(path, "a JSON object with a list \"plugins\"");
   std::vector<LockedPlugin> lock;
   for (const Json& item : json["plugins"]) {
-    LockedPlugin plugin;
-    const std::pair<const char*, std::string*> fields[] = {{"file", &plugin.file},
-                                                           {"kind", &plugin.kind},
-                                                           {"id", &plugin.id},
-                                                           {"version", &plugin.version},
-                                                           {"sha256", &plugin.sha256}};
-    for (const auto& [key, value] : fields) {
-      if (!item.is_object() || !item.contains(key) || !item[key].is_string())
-        damaged(path, "file, kind, id, version and sha256 of each plugin");
-      *value = item[key].get<std::string>();
-    }
+    const auto text = [&](const Json& of, const char* key) {
+      if (!of.is_object() || !of.contains(key) || !of[key].is_string())
+        damaged(path, "file, kind, id, version and sha256 of each plugin, and file and sha256 of each of its parts");
+      return of[key].get<std::string>();
+    };
+    LockedPlugin plugin{text(item, "file"), text(item, "kind"), text(item, "id"), text(item, "version"),
+                        text(item, "sha256"), {}};
+    if (item.contains("parts") && !item["parts"].is_array()) damaged(path, "a list \"parts\" of each plugin with some");
+    if (item.contains("parts"))
+      for (const Json& part : item["parts"]) plugin.parts.push_back({text(part, "file"), text(part, "sha256")});
     lock.push_back(std::move(plugin));
   }
   return lock;
 }
 
-void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& candidate) {
-  const std::string name = candidate.path.filename().string();
+void hold_to_lock(const std::vector<LockedPlugin>& lock, Candidate& candidate) {
+  const std::string name = candidate.path.filename().string(), folder = candidate.path.parent_path().string();
   const auto found = std::find_if(lock.begin(), lock.end(), [&](const LockedPlugin& p) { return p.file == name; });
   if (found == lock.end())
     refuse(
         "expected it in {}, got a file that is not listed there; if you put it here, run `lfrun --plugin-dir {} "
         "plugins lock`",
-        (candidate.path.parent_path() / kLockFile).string(), candidate.path.parent_path().string());
+        (candidate.path.parent_path() / kLockFile).string(), folder);
   const Manifest& manifest = *candidate.manifest;
   if (found->kind != kind_word(manifest.kind) || found->id != manifest.id || found->version != manifest.version)
     refuse("expected {} {} {} as locked, got {} {} {}; if you replaced it, run `lfrun --plugin-dir {} plugins lock`",
            one_line(found->kind), one_line(found->id), one_line(found->version), kind_word(manifest.kind), manifest.id,
-           manifest.version, candidate.path.parent_path().string());
+           manifest.version, folder);
+  candidate.locked_sha256 = found->sha256;
+  for (PluginPart& part : candidate.parts) {
+    const auto locked = std::find_if(found->parts.begin(), found->parts.end(),
+                                     [&](const LockedPart& p) { return p.file == part.name; });
+    if (locked == found->parts.end())
+      refuse(
+          "expected its part {} in {}, got a file that is not listed there; if you put it here, run `lfrun "
+          "--plugin-dir {} plugins lock`",
+          part.path.string(), (candidate.path.parent_path() / kLockFile).string(), folder);
+    part.locked_sha256 = locked->sha256;
+  }
 }
 
 void require_locked_sha256(const std::string& got, const fs::path& folder, const std::string& sha256) {
@@ -103,6 +113,8 @@ size_t write_lock(const fs::path& folder, const PluginHost& host) {
                        {"id", candidate.manifest->id},
                        {"version", candidate.manifest->version},
                        {"sha256", sha256_of_file(candidate.path)}});
+    for (const PluginPart& part : candidate.parts)
+      plugins.back()["parts"].push_back({{"file", part.name}, {"sha256", sha256_of_file(part.path)}});
   }
   if (!refused.empty()) throw Error(Exit::kConfig, refused);
   const Json json = {{"plugins", plugins}};

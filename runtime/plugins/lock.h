@@ -12,8 +12,13 @@
 
 namespace lf {
 
+struct LockedPart {
+  std::string file, sha256;  // file: its path from the folder
+};
+
 struct LockedPlugin {
   std::string file, kind, id, version, sha256;  // file: its name in the folder
+  std::vector<LockedPart> parts;
 };
 
 inline constexpr const char* kLockFile = "plugins.lock";
@@ -21,8 +26,9 @@ inline constexpr const char* kLockFile = "plugins.lock";
 // The lock of a folder; none where there is no such file. Throws Refusal where it is damaged, or others may write it.
 std::optional<std::vector<LockedPlugin>> read_lock(const std::filesystem::path& folder);
 
-// Throws Refusal unless the lock holds the plugin with this manifest. Its bytes are require_locked_bytes' to judge.
-void require_locked(const std::vector<LockedPlugin>& lock, const Candidate& candidate);
+// Notes what the bytes of the candidate and of its parts must be, which are require_locked_bytes' to judge. Throws
+// Refusal unless the lock holds the plugin with this manifest, and each of its parts.
+void hold_to_lock(const std::vector<LockedPlugin>& lock, Candidate& candidate);
 
 // Throws Refusal where `got`, the sha256 of a file's bytes, is not the locked one.
 void require_locked_sha256(const std::string& got, const std::filesystem::path& folder, const std::string& sha256);

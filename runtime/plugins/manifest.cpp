@@ -9,6 +9,7 @@
 #include "lf/plugin_api/balancer.h"
 #include "lf/plugin_api/device.h"
 #include "lf/plugin_api/model.h"
+#include "plugins/parts.h"
 #include "plugins/refusal.h"
 
 namespace lf {
@@ -101,6 +102,13 @@ Manifest parse_manifest(std::string_view text) {
   manifest.interfaces = texts_of(json, "interfaces");
   manifest.torch = text_of(json, "torch");
   manifest.required_extensions = texts_of(json, "requires");
+  manifest.parts = texts_of(json, "parts");
+  for (const std::string& part : manifest.parts)
+    if (!is_part_pattern(part))
+      refuse(
+          "expected \"parts\" that are paths from the plugin's folder, with a pattern in the last component alone, got "
+          "\"{}\" in the manifest",
+          part);
   return manifest;
 }
 

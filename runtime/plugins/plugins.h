@@ -37,6 +37,7 @@ struct Manifest {
   std::vector<std::string> interfaces;  // "lf.model/1"
   std::string torch;                    // "none", or the LibTorch build it was compiled with
   std::vector<std::string> required_extensions;
+  std::vector<std::string> parts;  // patterns of the files that it opens by itself; see parts.h
   std::string compiler;  // LF_COMPILER_ABI of its code; empty: it has no note of that
 };
 
@@ -54,6 +55,15 @@ struct PluginHost {
   std::string compiler = LF_COMPILER_ABI;  // of what LibTorch shares C++ objects with
 };
 
+// A file that a plugin opens by itself, as it was when the plugin was judged.
+struct PluginPart {
+  std::string name;  // as plugins.lock lists it: its path from the plugin's folder
+  std::filesystem::path path;
+  std::string locked_sha256;  // empty: there is no lock
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
 // A file named *.lfplugin.so. With `refusal` ("expected ..., got ...; next move") it is not to be opened.
 struct Candidate {
   std::filesystem::path path;  // absolute, in a folder without symbolic links
@@ -62,6 +72,7 @@ struct Candidate {
   std::string locked_sha256;  // what its bytes must be when it is opened; empty: there is no lock
   dev_t device = 0;           // the file that was judged
   ino_t inode = 0;
+  std::vector<PluginPart> parts;
 };
 
 // All candidates, by folder in the order given and by name; no code of theirs runs. A file found twice is one

@@ -8,7 +8,8 @@
 
 #define LF_PI05_VERSION "0.1.0"
 LF_PLUGIN_MANIFEST("{\"abi\":\"0.1\",\"kind\":\"model\",\"id\":\"pi05\",\"version\":\"" LF_PI05_VERSION
-                   "\",\"interfaces\":[\"lf.model/1\"],\"torch\":\"" LF_TORCH_BUILD "\"}");
+                   "\",\"interfaces\":[\"lf.model/1\"],\"torch\":\"" LF_TORCH_BUILD
+                   "\",\"parts\":[\"liblfparquet.so\",\"../lib/liblfparquet.so\"]}");
 
 namespace {
 

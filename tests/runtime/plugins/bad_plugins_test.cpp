@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "plugins/inspect.h"
+#include "plugins/parts.h"
 #include "runtime/plugins/plugin_folder.h"
 
 namespace lf::test {
@@ -81,6 +82,32 @@ TEST_F(BadPlugins, one_compiled_for_a_later_processor_is_refused_unopened) {
 
 TEST_F(BadPlugins, one_that_needs_a_host_ability_of_the_future_is_refused_unopened) {
   EXPECT_THAT(refusal_of("requires_more"), HasSubstr("requires lf.telepathy/1"));
+}
+
+// It would run in the same process.
+TEST_F(BadPlugins, one_with_a_part_that_would_be_refused_as_a_plugin_is_refused_unopened) {
+  const auto path = write(good_bytes());
+  const auto part = write(bytes_of("no_manifest"), "part_one.so");
+  const std::string named = "its part " + part.string() + ": ";
+  EXPECT_EQ(refusal(path), "");
+  chmod(part.c_str(), 0666);
+  EXPECT_THAT(refusal(path), AllOf(StartsWith(named), HasSubstr("got mode 666")));
+  write("#!/bin/sh\n" + std::string(100, 'x'), "part_one.so");
+  EXPECT_EQ(refusal(path), named + "expected an ELF shared object, got a script");
+  write(bytes_of("relative_runpath"), "part_one.so");
+  EXPECT_THAT(refusal(path), AllOf(StartsWith(named), HasSubstr("got \"libraries\", which is looked for")));
+  std::filesystem::remove(part);
+  std::filesystem::create_symlink("some.lfplugin.so", part);
+  EXPECT_THAT(refusal(path), AllOf(StartsWith(named), HasSubstr("got a symbolic link")));
+}
+
+TEST_F(BadPlugins, one_whose_parts_are_named_beyond_its_folder_or_by_a_pattern_of_folders_is_refused) {
+  EXPECT_THAT(refusal_of("part_anywhere"), HasSubstr("paths from the plugin's folder, with a pattern in the last "
+                                                     "component alone, got \"/tmp/*.so\""));
+  for (const char* taken : {"a.so", "../lib/a.so", "a_*.so", "../lib/a_[0-9].so"})
+    EXPECT_TRUE(is_part_pattern(taken)) << taken;
+  for (const char* refused : {"", "/a.so", "..", "../", "*/a.so", "a?/b.so", "lib/."})
+    EXPECT_FALSE(is_part_pattern(refused)) << refused;
 }
 
 TEST_F(BadPlugins, an_ordinary_shared_object_is_refused) {

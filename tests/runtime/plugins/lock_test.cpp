@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "plugins/inspect.h"
 #include "plugins/sha256.h"
 #include "runtime/plugins/plugin_folder.h"
 
@@ -72,9 +73,39 @@ TEST_F(Lock, other_bytes_are_refused_when_the_file_is_to_be_opened) {
   EXPECT_THROW(unprobed.load(PluginKind::kBalancer, "good_00"), Error);
 }
 
+// The good plugin says that it opens "part_*.so" by itself; any shared object can be one.
+TEST_F(Lock, parts_of_a_plugin_are_locked_with_it_and_other_bytes_of_one_refuse_the_plugin) {
+  const auto path = write(good_bytes());
+  write(bytes_of("no_manifest"), "part_one.so");
+  write(bytes_of("no_manifest"), "other.so");  // none of its parts
+  lock();
+  const auto held = read_lock(folder_);
+  ASSERT_TRUE(held && held->size() == 1 && held->front().parts.size() == 1);
+  EXPECT_EQ(held->front().parts[0].file, "part_one.so");
+  EXPECT_EQ(held->front().parts[0].sha256, sha256_of_file(folder_ / "part_one.so"));
+  EXPECT_EQ(refusal(path), "");
+  EXPECT_THAT(inspect_plugin(path, host(), "").text,
+              HasSubstr("part         " + (folder_ / "part_one.so").string() + ", sha256 " +
+                        held->front().parts[0].sha256 + ", as locked\n"));
+  write(bytes_of("no_manifest") + "x", "part_one.so");
+  EXPECT_THAT(refusal(path), AllOf(HasSubstr("its part " + (folder_ / "part_one.so").string() + ": expected sha256 "),
+                                   HasSubstr(" as locked, got ")));
+  PluginSet unprobed({folder_}, host(), false);
+  EXPECT_THROW(unprobed.load(PluginKind::kBalancer, "good_00"), Error);
+}
+
+TEST_F(Lock, a_part_that_came_after_the_lock_refuses_its_plugin) {
+  const auto path = write(good_bytes());
+  lock();
+  write(bytes_of("no_manifest"), "part_two.so");
+  EXPECT_THAT(judged(path), AllOf(HasSubstr("expected its part " + (folder_ / "part_two.so").string() + " in "),
+                                  HasSubstr("got a file that is not listed there")));
+}
+
 TEST_F(Lock, a_damaged_lock_or_one_that_others_may_write_refuses_what_lies_beside_it) {
   const auto path = write(good_bytes());
-  for (const char* text : {"", "{", "[]", "{\"plugins\": 1}", "{\"plugins\": [{\"file\": \"a\"}]}"}) {
+  for (const char* text : {"", "{", "[]", "{\"plugins\": 1}", "{\"plugins\": [{\"file\": \"a\"}]}",
+                           R"({"plugins": [{"file": "a", "kind": "b", "id": "c", "version": "1", "sha256": "d", "parts": [7]}]})"}) {
     write(text, "plugins.lock");
     EXPECT_THAT(judged(path), HasSubstr("plugins.lock; write it anew with `lfrun --plugin-dir " + folder_.string() +
                                         " plugins lock`"))

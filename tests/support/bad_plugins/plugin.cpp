@@ -18,6 +18,9 @@
 #ifndef LF_TEST_REQUIRES
 #define LF_TEST_REQUIRES "lf.media/1"
 #endif
+#ifndef LF_TEST_PARTS
+#define LF_TEST_PARTS "part_*.so"
+#endif
 #ifndef LF_TEST_MAGIC
 #define LF_TEST_MAGIC LF_PLUGIN_MAGIC
 #endif
@@ -50,7 +53,7 @@
 #ifndef LF_TEST_NO_MANIFEST
 LF_PLUGIN_MANIFEST("{\"abi\":\"" LF_TEST_ABI "\",\"kind\":\"" LF_TEST_KIND_WORD "\",\"id\":\"" LF_TEST_ID
                    "\",\"version\":\"1.2\",\"interfaces\":[\"" LF_TEST_INTERFACE "\"],\"torch\":\"" LF_TEST_TORCH
-                   "\",\"requires\":[\"" LF_TEST_REQUIRES "\"]}");
+                   "\",\"requires\":[\"" LF_TEST_REQUIRES "\"],\"parts\":[\"" LF_TEST_PARTS "\"]}");
 #endif
 
 void lf_test_nobody_defines_this();

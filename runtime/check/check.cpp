@@ -16,6 +16,7 @@
 #include "load/verdict.h"
 #include "optimizer/parameter_groups.h"
 #include "plugins/device_choice.h"
+#include "plugins/model_on_device.h"
 #include "train/gradient_transport.h"
 #include "train/optimizer_memory.h"
 #include "train/resident_memory.h"
@@ -80,6 +81,12 @@ class Check {
       session_.emplace(config_, session_options());
     });
     attempt([&] { opening_.refuse_if_any(); });
+    if (has_model() && device_)
+      attempt([&] {
+        require_model_on_device(*session_->plugins.find(PluginKind::kModel, session_->model->plugin_id()).manifest,
+                                session_->model->api()->abilities,
+                                {.id = device_->id, .host = device_->host, .torch_mode = device_->torch_mode});
+      });
     if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze, config_.lora.also_train); });
     if (freezing_) attempt([&] { groups_ = parameter_groups(description(), *freezing_, config_.optimizer); });
     if (has_model()) attempt([&] { begun_anew_ = WeightSource(config_, description()).new_parameters(); });
@@ -151,6 +158,7 @@ class Check {
       const DeviceChoice choice = choose_device(plugins, config_.device.name, processes_,
                                                 device_named_by(job_.origins.at("device.name")), DeviceLook::kOpenOne);
       if (device_reason_.empty()) device_reason_ = choice.reason;
+      device_ = choice;
       job_.config.device.name = choice.id;
       fmt::print("device        {}: {}\n", choice.id, device_reason_);
       if (!choice.host) {
@@ -420,8 +428,9 @@ class Check {
   ResolvedJob job_;
   const JobConfig& config_;
   const int processes_;
-  std::string device_reason_;  // empty: nobody has chosen yet
-  std::optional<Card> card_;   // none: the device is the host, or could not be had
+  std::string device_reason_;           // empty: nobody has chosen yet
+  std::optional<DeviceChoice> device_;  // none: it could not be had
+  std::optional<Card> card_;            // none: the device is the host, or could not be had
   Problems& problems_;
   Problems opening_;
   std::optional<Session> session_;

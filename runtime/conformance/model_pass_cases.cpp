@@ -336,6 +336,18 @@ void unknown_types_are_refused(Bench& b) {
   }
 }
 
+// The kit opens no device, so any is unknown; one taken for the host's memory ends in a crash at the first row.
+void unknown_devices_are_refused(Bench& b) {
+  Family family(b);
+  auto config = sdk::with_header<lf_stage_config>();
+  config.n_units = family.components[0].n_units;
+  config.dtype = LF_DTYPE_F32;
+  config.device_uid = 0x6e6f626f64790001;
+  lf_stage stage = nullptr;
+  family.ask<&Api::stage_new>(family.model, static_cast<const lf_stage_config*>(&config), &stage)
+      .must_fail({LF_E_UNSUPPORTED});
+}
+
 void stages_out_of_range_are_refused(Bench& b) {
   Family family(b);
   for (const auto& [component, first, units] :
@@ -401,6 +413,7 @@ std::vector<Case> model_pass_cases() {
       {"two_stages_equal_the_whole", cut_stages_equal_the_whole},
       {"units_are_told_in_order", units_are_told_in_order},
       {"unknown_compute_types_are_refused", unknown_types_are_refused},
+      {"a_stage_on_an_unknown_device_is_refused", unknown_devices_are_refused},
       {"stages_out_of_range_are_refused", stages_out_of_range_are_refused},
       {"an_unknown_micro_batch_is_refused", unknown_batches_are_refused},
       {"state_round_trips", state_round_trips},

@@ -20,6 +20,7 @@
 #include "launch/worker_log.h"
 #include "launch/workers.h"
 #include "plugins/device_choice.h"
+#include "plugins/model_on_device.h"
 #include "plugins/plugins.h"
 
 namespace lf {
@@ -195,7 +196,12 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   request.request.threads = set_threads(config, processes, environment);
   const CoreRun core = open_core(executable_path());
   Problems problems;
-  for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) { plugins.verify(kind, id); });
+  for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
+    if (kind == PluginKind::kModel)
+      require_model_on_device(plugins, id, config.device.name);
+    else
+      plugins.verify(kind, id);
+  });
   problems.refuse_if_any();
   const std::string go_on =
       request.arguments.empty() ? "the same command" : go_on_command(request.arguments, config.job.output);

@@ -30,8 +30,10 @@ struct ParallelTable {
       const int64_t bytes = sdk::element_count(what->in) * sdk::item_bytes(what->in.dtype);
       if (bytes != sdk::element_count(what->out) * sdk::item_bytes(what->out.dtype))
         throw sdk::Failure(LF_E_INVALID, "in a group of one a collective's input and output have the same size");
-      if (what->out.data != what->in.data && bytes > 0)
-        std::memcpy(what->out.data, what->in.data, static_cast<size_t>(bytes));
+      const bool in_place = what->out.data == what->in.data || bytes == 0;
+      if (!in_place && (what->in.device_uid != 0 || what->out.device_uid != 0))
+        throw sdk::Failure(LF_E_UNSUPPORTED, "in a group of one collectives of device memory are in place only");
+      if (!in_place) std::memcpy(what->out.data, what->in.data, static_cast<size_t>(bytes));
       *ticket = nullptr;
     });
   }
@@ -103,6 +105,24 @@ Runner::~Runner() {
     }
 }
 
+namespace {
+
+// What the plugin does not offer is the job's to mend, and a device that is full or gone is nobody's bug.
+Exit exit_of_setup(int32_t code) {
+  switch (code) {
+    case LF_E_UNSUPPORTED:
+      return Exit::kConfig;
+    case LF_E_NOMEM_DEVICE:
+    case LF_E_NO_DEVICE:
+    case LF_E_DEVICE_LOST:
+      return Exit::kUnavailable;
+    default:
+      return Exit::kBug;
+  }
+}
+
+}  // namespace
+
 void Runner::build(uint32_t component, const Device& device, int recompute) {
   const Component& described = model_.description().components[component];
   const std::vector<uint8_t> per_unit(described.n_units, static_cast<uint8_t>(recompute));
@@ -118,8 +138,8 @@ void Runner::build(uint32_t component, const Device& device, int recompute) {
     fail(Exit::kConfig, "memory.recompute: model plugin {} does not offer recomputation; use \"none\"",
          model_.plugin_id());
   lf_err err = sdk::make_err();
-  if (model_.api()->stage_new(model_.handle(), &config, &stages_[component].handle, &err) != LF_OK)
-    fail(Exit::kBug, "model plugin {}: stage {}: {}", model_.plugin_id(), described.name, err.message);
+  if (const int32_t code = model_.api()->stage_new(model_.handle(), &config, &stages_[component].handle, &err))
+    fail(exit_of_setup(code), "model plugin {}: stage {}: {}", model_.plugin_id(), described.name, err.message);
   parallel_.know(stages_[component].handle, {component, 0});
 }
 
@@ -140,9 +160,10 @@ void Runner::bind(uint32_t component) {
       gradients.push_back(store_.gradient_view(*adapter));
     }
     lf_err err = sdk::make_err();
-    if (model_.api()->bind(stages_[component].handle, unit, values.data(), gradients.data(),
-                           static_cast<uint32_t>(values.size()), &err) != LF_OK)
-      fail(Exit::kBug, "model plugin {}: bind {} unit {}: {}", model_.plugin_id(), described.name, unit, err.message);
+    if (const int32_t code = model_.api()->bind(stages_[component].handle, unit, values.data(), gradients.data(),
+                                                static_cast<uint32_t>(values.size()), &err))
+      fail(exit_of_setup(code), "model plugin {}: bind {} unit {}: {}", model_.plugin_id(), described.name, unit,
+           err.message);
   }
 }
 

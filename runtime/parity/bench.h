@@ -26,8 +26,8 @@ struct Bench {
   RunResult run(const MicroBatch& batch, bool outputs);
   AdamW optimizer(const OptimizerSection& settings) const;
 
-  const Device& device;
   Session session;
+  const Device& device;
   Freezing freezing;
   ParameterStore store;
   Runner runner;

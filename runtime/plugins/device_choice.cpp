@@ -74,7 +74,7 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
   require_one_each(wanted, survey, workers);
   return {std::string(wanted), fmt::format("{}; {} found", named_by, devices(survey.count)), survey.host,
-          survey.memory_bytes};
+          survey.memory_bytes, survey.torch_mode};
 }
 
 DeviceChoice choose_any(const PluginSet& plugins, int workers, DeviceLook look) {
@@ -103,12 +103,14 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers, DeviceLook look) 
     fail(Exit::kUnavailable, "device auto: expected one kind of device, got {}; name one", fmt::join(there, ", "));
   if (there.size() == 1) require_one_each(id, chosen, workers);
   if (there.size() == 1)
-    return {id, fmt::format("chosen by auto: {}{}", there[0], without), chosen.host, chosen.memory_bytes};
+    return {id, fmt::format("chosen by auto: {}{}", there[0], without), chosen.host, chosen.memory_bytes,
+            chosen.torch_mode};
   if (!host)
     fail(Exit::kUnavailable, "device auto: found no device, searched {}{}{}", searched(plugins), without,
          refusals(plugins));
   return {std::string(kHostDevice),
-          fmt::format("chosen by auto: no other device plugin finds a device{}{}", without, refusals(plugins)), true};
+          fmt::format("chosen by auto: no other device plugin finds a device{}{}", without, refusals(plugins)), true, 0,
+          LF_TORCH_BUILT_IN};
 }
 
 }  // namespace

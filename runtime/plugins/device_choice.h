@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lf/plugin_api/device.h"
 #include "plugins/plugins.h"
 
 namespace lf {
@@ -16,6 +17,7 @@ struct DeviceSurvey {
   uint32_t count = 0;
   bool host = false;          // of one that was opened: its memory is the host's, and any number of workers share it
   uint64_t memory_bytes = 0;  // of one that was opened; 0: it does not say
+  int32_t torch_mode = LF_TORCH_NONE;  // of one that was opened
   std::string reason;
 };
 
@@ -30,9 +32,11 @@ DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds
 
 struct DeviceChoice {
   std::string id;
-  std::string reason;         // one line for the run record: who asked, and what was found
-  bool host = false;          // with kOpenOne: it is the host itself, not a card
-  uint64_t memory_bytes = 0;  // with kOpenOne: of one device; 0: it does not say
+  std::string reason;  // one line for the run record: who asked, and what was found
+  // With kOpenOne:
+  bool host = false;          // it is the host itself, not a card
+  uint64_t memory_bytes = 0;  // of one device; 0: it does not say
+  int32_t torch_mode = LF_TORCH_NONE;
 };
 
 constexpr std::string_view kAnyDevice = "auto";

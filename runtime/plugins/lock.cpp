@@ -52,8 +52,8 @@ std::optional<std::vector<LockedPlugin>> read_lock(const fs::path& folder) {
         damaged(path, "file, kind, id, version and sha256 of each plugin, and file and sha256 of each of its parts");
       return of[key].get<std::string>();
     };
-    LockedPlugin plugin{text(item, "file"), text(item, "kind"), text(item, "id"), text(item, "version"),
-                        text(item, "sha256"), {}};
+    LockedPlugin plugin{text(item, "file"),    text(item, "kind"),   text(item, "id"),
+                        text(item, "version"), text(item, "sha256"), {}};
     if (item.contains("parts") && !item["parts"].is_array()) damaged(path, "a list \"parts\" of each plugin with some");
     if (item.contains("parts"))
       for (const Json& part : item["parts"]) plugin.parts.push_back({text(part, "file"), text(part, "sha256")});

@@ -14,9 +14,11 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "lf/plugin_api/device.h"
+#include "lf/plugin_api/model.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "plugins/device_choice.h"
 #include "plugins/library.h"
+#include "plugins/model_on_device.h"
 #include "plugins/plugins.h"
 #include "plugins/refusal.h"
 
@@ -160,6 +162,7 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
 struct Opened {
   bool host = false;
   uint64_t memory_bytes = 0;
+  int32_t torch_mode = LF_TORCH_NONE;
 };
 
 // One that cannot be opened is no card either; whoever loads it says what it lacks.
@@ -171,10 +174,10 @@ Opened open_one(const lf_device_api* api) {
   auto info = sdk::with_header<lf_device_info>();
   if (api->info(device, &info, &err) != LF_OK) refuse("info: {}", err.message);
   if (LF_HAS(api, close)) api->close(device, &err);
-  return {.host = info.uid == 0, .memory_bytes = info.memory_bytes};
+  return {.host = info.uid == 0, .memory_bytes = info.memory_bytes, .torch_mode = info.torch_mode};
 }
 
-// "COUNT HOST BYTES REASON".
+// "COUNT HOST BYTES TORCH_MODE REASON".
 std::string look_for_devices(const lf_plugin* plugin, uint32_t workers, DeviceLook look) {
   const auto* api = static_cast<const lf_device_api*>(plugin->get_interface(sdk::str(LF_DEVICE_INTERFACE)));
   if (!LF_HAS(api, probe)) refuse("expected interface {} with probe, got none", LF_DEVICE_INTERFACE);
@@ -186,13 +189,25 @@ std::string look_for_devices(const lf_plugin* plugin, uint32_t workers, DeviceLo
   if (api->probe(&count, sdk::string_sink(reason), &err) != LF_OK) refuse("probe: {}", err.message);
   const bool may_be_shared = count == 1 && count < workers;
   const Opened one = count > 0 && (may_be_shared || look == DeviceLook::kOpenOne) ? open_one(api) : Opened{};
-  return fmt::format("{} {:d} {} {}", count, one.host, one.memory_bytes, reason);
+  return fmt::format("{} {:d} {} {} {}", count, one.host, one.memory_bytes, one.torch_mode, reason);
+}
+
+std::string abilities_of_model(const lf_plugin* plugin) {
+  const auto* api = static_cast<const lf_model_api*>(plugin->get_interface(sdk::str(LF_MODEL_INTERFACE)));
+  return fmt::format("{}", LF_HAS(api, abilities) ? api->abilities : 0);
 }
 
 }  // namespace
 
 std::optional<std::string> probe_plugin(const Candidate& candidate, std::chrono::milliseconds limit) {
   return ask_in_child(candidate, limit, [](const lf_plugin*) { return std::string(); }).refusal;
+}
+
+ModelSurvey survey_model(const Candidate& candidate, std::chrono::milliseconds limit) {
+  const Answer answer = ask_in_child(candidate, limit, abilities_of_model);
+  ModelSurvey survey{.refusal = answer.refusal};
+  if (!answer.refusal) std::istringstream(answer.text) >> survey.abilities;
+  return survey;
 }
 
 DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds limit, uint32_t workers,
@@ -202,7 +217,7 @@ DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds
   if (answer.refusal) return {.reason = *answer.refusal};
   DeviceSurvey survey;
   std::istringstream text(answer.text);
-  text >> survey.count >> survey.host >> survey.memory_bytes;
+  text >> survey.count >> survey.host >> survey.memory_bytes >> survey.torch_mode;
   text.get();
   std::getline(text, survey.reason, '\0');
   survey.reason = one_line(survey.reason);

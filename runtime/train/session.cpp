@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/model_on_device.h"
 #include "train/adapters.h"
 #include "train/config_place.h"
 
@@ -171,6 +172,7 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
             opened->adapt(requested_adapters(job, opened->description()));
             model = std::move(opened);
           });
+  if (device && model) require_model_on(*this, *device);
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }
 
@@ -179,6 +181,12 @@ PluginHost plugin_host(const PluginPlaces& places) {
           .lock = places.locked ? LockUse::kRequired : LockUse::kIfThere,
           .core = places.core,
           .library_path = places.library_path};
+}
+
+void require_model_on(const Session& session, const Device& device) {
+  const Candidate& plugin = session.plugins.find(PluginKind::kModel, session.model->plugin_id());
+  require_model_on_device(*plugin.manifest, session.model->api()->abilities,
+                          {.id = device.id(), .host = device.is_host(), .torch_mode = device.info().torch_mode});
 }
 
 std::filesystem::path tokenizer_folder(const JobConfig& config) {

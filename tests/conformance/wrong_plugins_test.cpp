@@ -225,6 +225,7 @@ const Fault kFaults[] = {
     {"model_shape_apart", "file_names_round_trip", "parameter head.bias: its parts cover 256 of 255"},
     {"model_param_whole", "descriptions_write_no_more_than_an_older_host", "bytes written at most, as h.size says"},
     {"model_any_index", "wrong_indices_are_refused", "param: expected a refusal, got success"},
+    {"model_any_device", "a_stage_on_an_unknown_device", "stage_new: expected error 2, got success"},
     {"model_samples_leak", "samples_packed_equal_samples_one_by_one", "loss_"},
     {"model_no_drop", "required_functions_are_there", "expected lf_model_api.drop, got null"},
     {"model_states_stages", "every_stated_ability_has_its_function", "LF_MODEL_STAGES is stated; expected boundary"},

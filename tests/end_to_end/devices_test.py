@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -339,6 +340,57 @@ class Devices(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         for case in ("mixed", "packed", "text"):
             self.assertIn(f"\n{case} ", result.stdout)
+
+    # A kept binary that reads what it is bound to as the host's memory, and states nothing else: it would die there.
+    def test_a_model_that_computes_in_host_memory_is_refused_on_a_card_before_a_worker_starts(self):
+        plugins = self.folder / "host_models"
+        plugins.mkdir()
+        kept = pathlib.Path(__file__).resolve().parent.parent / "fixtures/abi/kept-0.1/model_c.lfplugin.so"
+        (plugins / kept.name).write_bytes(kept.read_bytes())
+        (plugins / kept.name).chmod(0o755)
+        (self.job.parent / "bytes.json").write_text('{"model_type": "bytes", "width": 16}')
+        cases = self.folder / "host_cases"
+        cases.mkdir()
+        (cases / "config.json").write_text('{"model_type": "bytes", "width": 16}')
+        sets = [word for item in ("model.family=template_c", f"model.config={self.job.parent}/bytes.json",
+                                  "launch.processes=2", f"job.output={self.folder}/host_run")
+                for word in ("--set", item)]
+        environment = {**os.environ, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain")}
+        worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        for words, more in ((("check", self.job, *sets), {}), ((self.job, *sets), {}),
+                            ((self.job, *sets, "--set", "device.op_fallback=warn"), {}),
+                            (("parity", cases, "none", "--family", "template_c"), {}), ((self.job, *sets), worker)):
+            with self.subTest(words[0]):
+                result = lfrun("--plugin-dir", plugins, *words, env={**environment, **more, "LF_DEVICE": "kunlun"})
+                self.refuses(78, result, self.folder / "host_run", "model.family: expected a model that computes in the memory of "
+                             "device kunlun, got template_c, which computes in the host's alone", "take LF_DEVICE=cpu")
+                self.assertNotIn("signal", result.stderr)
+                if not more:
+                    self.assertFalse((self.folder / "host_run/log").exists())  # no worker was started
+        result = lfrun("--plugin-dir", plugins, self.job, *sets, env={**environment, "LF_DEVICE": "cpu"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    # It runs in the process of the plugin that opens it.
+    def test_the_part_for_libtorch_is_locked_with_its_plugin(self):
+        there = Lfrun(build)
+        there.plugins = self.folder / "locked"
+        there.plugins.mkdir()
+        for name in ("kunlun.lfplugin.so", "qwen_vl.lfplugin.so", "minimax.lfplugin.so"):
+            shutil.copy(build / "plugins" / name, there.plugins)
+        part = shutil.copy(next((build / "plugins").glob("kunlun_torch_*.so")), there.plugins)
+        self.assertIn("3 plugins locked", there("plugins", "lock").stdout)
+        run = self.folder / "locked_run"
+        words = (self.job, "--locked", "--set", f"job.output={run}", "--set", "job.steps=1", "--set", "device.op_fallback=warn")
+        environment = {**os.environ, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain"), "LF_DEVICE": "kunlun"}
+        result = there(*words, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        shutil.rmtree(run)
+        with open(part, "ab") as file:
+            file.write(b"x")
+        self.refuses(69, there(*words, env=environment), run, f"its part {part}: expected sha256 ", " as locked, got ")
+        os.chmod(part, 0o666)
+        self.refuses(69, there(*words, env=environment), run, f"its part {part}: expected a file that only its owner may write")
+        self.assertFalse(run.exists())
 
     def test_a_model_that_does_not_fit_says_so(self):
         self.refuses(69, *self.train("full", "kunlun", "device.op_fallback=warn", LF_SIM_XPU_MEM="1000000"),

@@ -205,6 +205,8 @@ static int32_t collate(lf_model model, const lf_sample *const *samples, uint32_t
 static int32_t stage_new(lf_model model, const lf_stage_config *config, lf_stage *out, lf_err *err) {
   if (config->component != 0 || config->first_unit != 0 || config->n_units != kUnits)
     return fail(err, LF_E_UNSUPPORTED, "expected a stage of all units; LF_MODEL_STAGES is not offered");
+  if (config->device_uid != 0)
+    return fail(err, LF_E_UNSUPPORTED, "computes in host memory; LF_MODEL_DEVICE_MEMORY is not offered");
   if (config->dtype != LF_DTYPE_F32) return fail(err, LF_E_UNSUPPORTED, "computes in f32; set precision.compute");
   lf_stage stage = calloc(1, sizeof *stage);
   if (stage == NULL) return fail(err, LF_E_NOMEM_HOST, "out of memory");

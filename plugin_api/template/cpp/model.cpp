@@ -253,6 +253,9 @@ int32_t stage_new(lf_model model, const lf_stage_config* config, lf_stage* out, 
   return guard(err, [&] {
     if (config->component != 0 || config->first_unit != 0 || config->n_units != kUnits)
       throw Failure(LF_E_UNSUPPORTED, "expected a stage of all units; LF_MODEL_STAGES is not offered");
+    // A view of another device's memory needs that device's name for LibTorch: see LF_MODEL_DEVICE_MEMORY.
+    if (config->device_uid != 0)
+      throw Failure(LF_E_UNSUPPORTED, "computes in host memory; LF_MODEL_DEVICE_MEMORY is not offered");
     if (config->dtype != LF_DTYPE_F32) throw Failure(LF_E_UNSUPPORTED, "computes in f32; set precision.compute");
     *out = reinterpret_cast<lf_stage>(new Stage(model, (config->flags & LF_STAGE_NO_GRAD) != 0));
   });

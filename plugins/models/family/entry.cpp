@@ -167,7 +167,7 @@ int32_t adapt(lf_model model, const lf_adapter* adapters, uint32_t n, lf_err* er
 
 lf_model_api common_table() noexcept {
   auto table = sdk::with_header<lf_model_api>();
-  table.abilities = LF_MODEL_STAGES | LF_MODEL_RECOMPUTE;
+  table.abilities = LF_MODEL_STAGES | LF_MODEL_RECOMPUTE | LF_MODEL_DEVICE_MEMORY;
   table.destroy = destroy;
   table.components = components;
   table.edges = edges;

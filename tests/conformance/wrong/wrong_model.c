@@ -146,6 +146,7 @@ static int32_t wrong_cost(lf_model model, uint32_t component, uint32_t unit, con
 static int32_t wrong_stage_new(lf_model model, const lf_stage_config* config, lf_stage* out, lf_err* err) {
   lf_stage_config own = *config;
   if (wrong("any_type")) own.dtype = LF_DTYPE_F32;
+  if (wrong("any_device")) own.device_uid = 0; /* takes what it is bound for host memory */
   if (wrong("any_stage")) {
     own.component = own.first_unit = 0;
     own.n_units = kUnits;

@@ -104,8 +104,9 @@ TEST_F(Lock, a_part_that_came_after_the_lock_refuses_its_plugin) {
 
 TEST_F(Lock, a_damaged_lock_or_one_that_others_may_write_refuses_what_lies_beside_it) {
   const auto path = write(good_bytes());
-  for (const char* text : {"", "{", "[]", "{\"plugins\": 1}", "{\"plugins\": [{\"file\": \"a\"}]}",
-                           R"({"plugins": [{"file": "a", "kind": "b", "id": "c", "version": "1", "sha256": "d", "parts": [7]}]})"}) {
+  for (const char* text :
+       {"", "{", "[]", "{\"plugins\": 1}", "{\"plugins\": [{\"file\": \"a\"}]}",
+        R"({"plugins": [{"file": "a", "kind": "b", "id": "c", "version": "1", "sha256": "d", "parts": [7]}]})"}) {
     write(text, "plugins.lock");
     EXPECT_THAT(judged(path), HasSubstr("plugins.lock; write it anew with `lfrun --plugin-dir " + folder_.string() +
                                         " plugins lock`"))

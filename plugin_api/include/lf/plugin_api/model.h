@@ -40,7 +40,8 @@ enum {
   LF_MODEL_LANES = 32,          /* two micro-batches may be open on two threads */
   LF_MODEL_REBIND = 64,         /* parameters may move at any NEED */
   LF_MODEL_RECOMPUTE = 128,
-  LF_MODEL_DRY_RUN = 256
+  LF_MODEL_DRY_RUN = 256,
+  LF_MODEL_DEVICE_MEMORY = 512 /* values, gradients and what crosses edges may be memory of a device, not the host's */
 };
 
 /* What a row of a component or port is. */
@@ -255,7 +256,9 @@ typedef struct lf_model_api {
   int32_t (*outputs)(lf_model model, lf_port *out, uint32_t cap, uint32_t *n, lf_err *err);
   int32_t (*aux_names)(lf_model model, lf_sink nul_separated, lf_err *err); /* of lf_step_out.aux, at most 8. [any] */
 
-  /* A stage: some units of one component on this rank. [main] */
+  /* A stage: some units of one component on this rank. Its tensors are of config->device_uid, but for the columns of
+   * batches, which are host memory. A device that the plugin does not know is answered with LF_E_UNSUPPORTED; without
+   * LF_MODEL_DEVICE_MEMORY that is any other than 0, and the host asks for none. [main] */
   int32_t (*stage_new)(lf_model model, const lf_stage_config *config, lf_stage *out, lf_err *err);
   int32_t (*stage_free)(lf_stage stage, lf_err *err); /* [main] */
   /* Units of a stage are counted from its first_unit, here and in lf_parallel_host.unit.

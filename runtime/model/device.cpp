@@ -141,6 +141,17 @@ void Device::Event::wait(bool for_peers) const {
       "event_synchronize", [&](lf_err* err) { return device_.api_->event_synchronize(handle_, err); }, for_peers);
 }
 
+Device::Range::Range(const Device& device, std::string_view name) : device_(device) {
+  if (!device.has_ranges()) return;
+  lf_err err = sdk::make_err();
+  require_ok(device.api_->range_push(device.device_, sdk::str(name), &err), err, device.id_, "range_push");
+}
+
+Device::Range::~Range() {
+  lf_err err = sdk::make_err();
+  if (device_.has_ranges()) device_.api_->range_pop(device_.device_, &err);
+}
+
 void Device::upload(std::byte* to, const void* from, uint64_t bytes, lf_stream stream) const {
   call("copy to the device", [&](lf_err* err) { return api_->copy(device_, to, nullptr, from, bytes, stream, err); });
 }

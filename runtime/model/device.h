@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "lf/plugin_api/device.h"
 #include "model/call_watch.h"
@@ -70,6 +71,19 @@ class Device {
     lf_event handle_ = nullptr;
   };
 
+  // A range of the device's profiler on this thread, while the object lives; nothing where the device has none. Ranges
+  // end in the opposite order. The device outlives it.
+  class Range {
+   public:
+    Range(const Device& device, std::string_view name);
+    ~Range();
+    Range(const Range&) = delete;
+    Range& operator=(const Range&) = delete;
+
+   private:
+    const Device& device_;
+  };
+
   // Streams: null is the device's default one, where models' operators run. Enqueued, in the order of the stream; host
   // memory that is not pinned may make the call wait. Host memory stays as it is until the copy is done.
   void upload(std::byte* to, const void* from, uint64_t bytes, lf_stream stream) const;
@@ -106,6 +120,7 @@ class Device {
   void call(const char* what, const Function& function, bool for_peers = false) const;
   template <typename Function>
   void release(const char* what, const Function& function) const;
+  bool has_ranges() const { return LF_HAS(api_, range_push) && LF_HAS(api_, range_pop); }
   template <typename Function>
   int32_t watched(const char* what, lf_err& err, const Function& function, bool for_peers = false) const;
 

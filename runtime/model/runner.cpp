@@ -80,6 +80,8 @@ Runner::Runner(const Model& model, const ParameterStore& store, const Freezing& 
       if (description.edges[e].to == c) stages_[c].in.push_back(e);
       if (description.edges[e].from == c) stages_[c].out.push_back(e);
     }
+    stages_[c].forward = "forward of " + description.components[c].name;
+    stages_[c].backward = "backward of " + description.components[c].name;
     bool upstream = false;
     for (const size_t e : stages_[c].in) upstream |= !stages_[description.edges[e].from].no_grad;
     stages_[c].no_grad = freezing_.all_frozen(description.components[c]) && !upstream;
@@ -258,7 +260,8 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     std::vector<lf_tensor> out(stage.out.size() + (last && options.outputs ? description.outputs.size() : 0), absent);
     auto step = sdk::with_header<lf_step_out>();
     lf_err err = sdk::make_err();
-    const CallWatch::Call call(device_.watch(), "forward of " + description.components[c].name);
+    const Device::Range range(device_, stage.forward);
+    const CallWatch::Call call(device_.watch(), stage.forward);
     const int32_t code = api->forward(stage.handle, &lent, in.data(), static_cast<uint32_t>(in.size()), out.data(),
                                       static_cast<uint32_t>(out.size()), last ? &step : nullptr, nullptr, &err);
     for (size_t k = 0; k < stage.out.size(); ++k) forward[stage.out[k]] = out[k];
@@ -296,7 +299,8 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     }
     std::vector<lf_tensor> gout = take(backward, stage.out);
     std::vector<lf_tensor> gin(stage.in.size(), absent);
-    const CallWatch::Call call(device_.watch(), "backward of " + description.components[c].name);
+    const Device::Range range(device_, stage.backward);
+    const CallWatch::Call call(device_.watch(), stage.backward);
     const int32_t code =
         api->backward(stage.handle, micro_batch, LF_BACKWARD_BOTH, gout.data(), static_cast<uint32_t>(gout.size()),
                       gin.data(), static_cast<uint32_t>(gin.size()), options.loss_scale, nullptr, &err);

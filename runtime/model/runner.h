@@ -76,8 +76,9 @@ class Runner {
   struct Stage {
     lf_stage handle = nullptr;
     bool no_grad = false;
-    bool told_units = false;      // this micro-batch
-    std::vector<size_t> in, out;  // edges
+    bool told_units = false;        // this micro-batch
+    std::vector<size_t> in, out;    // edges
+    std::string forward, backward;  // what messages and profiles call its passes
   };
   void build(uint32_t component, const Device& device, int recompute);
   void bind(uint32_t component);

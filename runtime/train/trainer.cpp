@@ -23,6 +23,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 TrainedStep Trainer::train(StepWork work) {
   const double begun = now();
+  const Device::Range whole(*session_.device, "step");
   runner_.begin_step();
   reducer_->begin_step(
       std::vector<int64_t>(static_cast<size_t>(request_.world_size), static_cast<int64_t>(work.micro_batches.size())));
@@ -51,7 +52,11 @@ TrainedStep Trainer::train(StepWork work) {
   step.sums = exchange_sums(*control_, results, session_.model->description().aux_names.size(),
                             request_.stop_requested(), now() - begun, micro_batch_seconds);
   step.spent.peer_wait_seconds = waiting.seconds();
-  step.reduced = reducer_->finish();
+  {
+    const Device::Range reduction(*session_.device, "reduction");
+    step.reduced = reducer_->finish();
+  }
+  const Device::Range optimizer(*session_.device, "optimizer");
   const Stopwatch in_optimizer;
   std::reverse(step.reduced.has_gradient.begin(), step.reduced.has_gradient.end());  // now as the store counts units
   if (work.global_loss_weight > 0) {

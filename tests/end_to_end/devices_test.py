@@ -392,6 +392,33 @@ class Devices(unittest.TestCase):
         self.refuses(69, there(*words, env=environment), run, f"its part {part}: expected a file that only its owner may write")
         self.assertFalse(run.exists())
 
+    def test_the_devices_profiler_is_told_of_each_step_and_what_is_done_in_it(self):
+        told = self.folder / "ranges"
+        result = lfrun("--plugin-dir", build / "tests/end_to_end/plugins", self.job, "--set", f"job.output={self.folder}/ranged",
+                       "--set", "job.steps=2", "--set", "data.micro_batches=2",
+                       env={**os.environ, "LF_DEVICE": "template_cpp", "LF_TEST_RANGES": str(told)})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        open_ranges, steps = [], []
+        for line in told.read_text().splitlines():
+            if line == "-":
+                open_ranges.pop()
+            elif line == "+step":
+                self.assertEqual(open_ranges, [])
+                open_ranges.append("step")
+                steps.append([])
+            else:
+                self.assertEqual(open_ranges, ["step"], line)
+                open_ranges.append(line[1:])
+                steps[-1].append(line[1:])
+        self.assertEqual((open_ranges, len(steps)), ([], 2))
+        for step in steps:
+            self.assertEqual(step[-2:], ["reduction", "optimizer"])
+            passes = [name for name in step[:-2] if name.endswith("language")]
+            self.assertEqual(passes, ["forward of language", "backward of language"] * 2)
+            others = [name for name in step[:-2] if not name.endswith("language")]
+            self.assertEqual(others, ["forward of vision", "backward of vision"] * (len(others) // 2))
+        self.assertTrue(any("forward of vision" in step for step in steps))
+
     def test_a_model_that_does_not_fit_says_so(self):
         self.refuses(69, *self.train("full", "kunlun", "device.op_fallback=warn", LF_SIM_XPU_MEM="1000000"),
                      "out of device memory")

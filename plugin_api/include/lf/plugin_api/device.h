@@ -88,8 +88,10 @@ typedef struct lf_device_api {
   int32_t (*event_query)(lf_event event, int32_t *done, lf_err *err);                     /* [any] */
   int32_t (*event_synchronize)(lf_event event, lf_err *err);                              /* [any] */
   int32_t (*event_milliseconds)(lf_event from, lf_event to, double *out, lf_err *err);    /* [any] */
-  int32_t (*range_push)(lf_device device, lf_str name, lf_err *err);                      /* profiler ranges. [any] */
-  int32_t (*range_pop)(lf_device device, lf_err *err);                                    /* [any] */
+  /* Ranges of the vendor's profiler, nested on each thread: "step", and in it "forward of NAME", "backward of NAME" (a
+   * component), "reduction", "optimizer". Both or neither. [any] */
+  int32_t (*range_push)(lf_device device, lf_str name, lf_err *err);
+  int32_t (*range_pop)(lf_device device, lf_err *err);
 } lf_device_api;
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "hardware/handle_table.h"
@@ -86,10 +87,12 @@ struct EntriesOf {
   static auto native(lf_stream stream) { return kPlugin().native(stream); }
 };
 
-// A variable of the process's environment.
+// A variable of the process's environment. One of our own that is empty (LF_CUDA_HOME=$UNSET) is not set; to a vendor's
+// it may be a value.
 inline std::optional<std::string> from_process(const char* name) {
   const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  if (value == nullptr || (value[0] == '\0' && std::string_view(name).starts_with("LF_"))) return std::nullopt;
+  return value;
 }
 
 }  // namespace lf::hardware

@@ -1,6 +1,7 @@
 // Kunlun cards over the vendor's runtime (XRE) and collectives (BKCL), both opened at run time.
 #include "plugin.h"
 
+#include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -23,7 +24,19 @@ constexpr std::chrono::milliseconds kProbeLimit{20'000};
 
 std::chrono::milliseconds probe_limit(const Environment& environment) {
   const auto text = environment("LF_KUNLUN_PROBE_TIMEOUT_MS");
-  return text ? std::chrono::milliseconds(std::atol(text->c_str())) : kProbeLimit;
+  if (!text) return kProbeLimit;
+  int milliseconds = 0;
+  const auto [end, wrong] = std::from_chars(text->data(), text->data() + text->size(), milliseconds);
+  if (wrong != std::errc{} || end != text->data() + text->size() || milliseconds < 1)
+    throw sdk::Failure(LF_E_INVALID,
+                       fmt::format("LF_KUNLUN_PROBE_TIMEOUT_MS: expected milliseconds from 1 on, got \"{}\"", *text));
+  return std::chrono::milliseconds(milliseconds);
+}
+
+// The vendor's manual wants it for events on KL3, and its runtime reads it when it is opened.
+void enable_events(const Environment& environment) {
+  constexpr const char* kVariable = "XPU_EVENT_KL3_ENABLE";
+  if (!environment(kVariable)) setenv(kVariable, "1", 0);
 }
 
 std::string no_cards(const Runtime& runtime, int code, const Environment& environment) {
@@ -65,6 +78,7 @@ std::shared_ptr<const Runtime> Plugin::runtime() {
   std::string searched;
   const auto installation = find_installation(environment_, searched);
   if (!installation) throw sdk::Failure(LF_E_NO_DEVICE, "kunlun: " + searched);
+  enable_events(environment_);
   runtime_ = std::make_shared<const Runtime>(*installation);
   log(runtime_->simulated() ? LF_LOG_WARNING : LF_LOG_INFO,
       fmt::format("kunlun: {}{}", runtime_->installation().runtime.string(),
@@ -107,6 +121,14 @@ const Bkcl& Plugin::bkcl() {
         fmt::format("kunlun: collectives of {} through {}", opened->installation().collectives.string(), bkcl_->how));
   }
   return *bkcl_;
+}
+
+bool Plugin::collectives_beside_compute() const {
+  const std::string text = environment_("LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE").value_or("0");
+  if (text != "0" && text != "1")
+    throw sdk::Failure(LF_E_INVALID,
+                       fmt::format("LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE: expected 0 or 1, got \"{}\"", text));
+  return text == "1";
 }
 
 void Plugin::log(int32_t level, const std::string& text) const {

@@ -24,10 +24,8 @@ class Plugin : public hardware::Holdings<Device, Stream, Event, Communicator> {
   const Bkcl& bkcl();
   TorchPart& torch() { return torch_; }
   // LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE=1: on a stream of their own. Users of the vendor's library keep them on the
-  // stream of compute, since they may hold each other up.
-  bool collectives_beside_compute() const {
-    return environment_("LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE").value_or("") == "1";
-  }
+  // stream of compute, since they may hold each other up. Throws LF_E_INVALID where it is neither 0 nor 1.
+  bool collectives_beside_compute() const;
   void log(int32_t level, const std::string& text) const;
 
  private:

@@ -117,7 +117,7 @@ Bkcl open_shim(const fs::path& path, const fs::path& root) {
 }  // namespace
 
 Bkcl open_bkcl(const Installation& installation, const Environment& environment) {
-  if (installation.collectives.empty()) refuse("there is no libbkcl.so under " + installation.root.string());
+  if (installation.collectives.empty()) refuse("there is no libbkcl.so under " + installation.without_collectives);
   const hardware::Library library(
       installation.collectives);  // first, so that the shim's own need of it finds this copy
   if (const auto named = environment("LF_KUNLUN_BKCL_SHIM")) {

@@ -17,10 +17,13 @@ struct Installation {
   std::filesystem::path management;   // libxpuml.so; may be empty
   std::filesystem::path collectives;  // libbkcl.so; may be empty
   std::filesystem::path shim;         // liblf_bkcl_shim.so beside one of them; may be empty
+  std::string without_collectives;    // where there is no libbkcl.so: the roots with a runtime, which lack it
 };
 
-// LF_KUNLUN_HOME alone where it is set, else the usual places. Nothing found: nothing returned, and `searched` says
-// where it was looked for.
-std::optional<Installation> find_installation(const Environment& environment, std::string& searched);
+// LF_KUNLUN_HOME alone where it is set, else the usual places below `system`: the first that holds runtime and
+// collectives, or else the first that holds a runtime, since a vendor's packages may lie in sibling folders. Nothing
+// found: nothing returned, and `searched` says where it was looked for.
+std::optional<Installation> find_installation(const Environment& environment, std::string& searched,
+                                              const std::filesystem::path& system = "/");
 
 }  // namespace lf::kunlun

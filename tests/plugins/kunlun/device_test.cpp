@@ -72,6 +72,48 @@ TEST(KunlunProbe, a_driver_that_never_answers_is_given_up_on) {
                });
 }
 
+TEST(KunlunProbe, a_limit_that_is_no_number_of_milliseconds_is_refused_with_what_it_is) {
+  for (const char* wrong : {"soon", "0", "-5", "10s"})
+    on_simulator({{"LF_KUNLUN_PROBE_TIMEOUT_MS", wrong}}, [&](Opened& plugin) {
+      uint32_t count = 0;
+      std::string why;
+      EXPECT_EQ(plugin.device().probe(&count, sdk::string_sink(why), &plugin.err), LF_E_INVALID);
+      EXPECT_EQ(plugin.message(),
+                "LF_KUNLUN_PROBE_TIMEOUT_MS: expected milliseconds from 1 on, got \"" + std::string(wrong) + "\"");
+    });
+}
+
+TEST(KunlunProbe, an_empty_home_is_none) {
+  run_alone({{"LF_KUNLUN_HOME", ""}}, [] {
+    Opened plugin;
+    EXPECT_THAT(plugin.reason(), AllOf(HasSubstr("no libxpurt.so under /usr/local/xpu"), HasSubstr("/opt/xre")));
+  });
+}
+
+// Which the vendor's manual requires on KL3.
+TEST(KunlunProbe, events_of_kl3_are_enabled_unless_the_user_says_otherwise) {
+  on_simulator({}, [](Opened& plugin) {
+    plugin.open();
+    EXPECT_STREQ(getenv("XPU_EVENT_KL3_ENABLE"), "1");
+  });
+  on_simulator({{"XPU_EVENT_KL3_ENABLE", "0"}}, [](Opened& plugin) {
+    plugin.open();
+    EXPECT_STREQ(getenv("XPU_EVENT_KL3_ENABLE"), "0");
+  });
+}
+
+TEST(KunlunDevice, collectives_are_beside_compute_where_the_variable_is_1_and_a_word_is_refused) {
+  for (const auto& [text, stated] : {std::pair("0", false), std::pair("", false), std::pair("1", true)})
+    on_simulator({{"LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE", text}}, [&](Opened& plugin) {
+      EXPECT_EQ((plugin.info(plugin.open()).abilities & LF_DEVICE_COLLECTIVES_BESIDE_COMPUTE) != 0, stated) << text;
+    });
+  on_simulator({{"LF_KUNLUN_COLLECTIVES_BESIDE_COMPUTE", "yes"}}, [](Opened& plugin) {
+    auto info = sdk::with_header<lf_device_info>();
+    EXPECT_EQ(plugin.device().info(plugin.open(), &info, &plugin.err), LF_E_INVALID);
+    EXPECT_THAT(plugin.message(), HasSubstr("expected 0 or 1, got \"yes\""));
+  });
+}
+
 TEST(KunlunProbe, a_second_installation_in_the_process_is_refused_and_both_are_named) {
   on_simulator({}, [](Opened& plugin) {
     ASSERT_NE(dlopen((home("bare") + "/libxpurt.so").c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();

@@ -185,6 +185,7 @@ void copy(CopyEnd to, CopyEnd from, uint64_t bytes, Device* on, cudaStream_t str
   const Runtime& runtime = on->runtime();
   const CurrentDevice current(runtime, on->ordinal());
   if (to.device != nullptr && from.device != nullptr && to.device != from.device) {
+    runtime.connect(from.device->ordinal(), to.device->ordinal());
     runtime.check(
         runtime.memcpy_peer_async(to.memory, to.device->ordinal(), from.memory, from.device->ordinal(), bytes, stream),
         fmt::format("cudaMemcpyPeerAsync of {} bytes, cuda:{} to cuda:{}", bytes, from.device->ordinal(),

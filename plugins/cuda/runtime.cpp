@@ -1,5 +1,7 @@
 #include "runtime.h"
 
+#include <algorithm>
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -95,6 +97,7 @@ Runtime::Runtime(const Environment& environment) {
   load("cudaDeviceGetPCIBusId", device_get_pci_bus_id);
   load("cudaDeviceGetStreamPriorityRange", device_get_stream_priority_range);
   load("cudaDeviceCanAccessPeer", device_can_access_peer);
+  load("cudaDeviceEnablePeerAccess", device_enable_peer_access);
   load("cudaDeviceSynchronize", device_synchronize);
   load("cudaMalloc", malloc);
   load("cudaFree", free);
@@ -129,6 +132,24 @@ void Runtime::check(cudaError_t error, const std::string& what) const {
   throw CudaFailure(meaning_of(error), error, "cudart",
                     fmt::format("{}: {} ({}){}", what, get_error_string(error), static_cast<int>(error),
                                 is_beyond_repair(error) ? "; start the process anew" : ""));
+}
+
+void Runtime::connect(int one, int other) const {
+  const std::lock_guard lock(mutex_);
+  if (!connected_.insert(std::minmax(one, other)).second) return;
+  for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
+    int can = 0;
+    check(device_can_access_peer(&can, from, to), fmt::format("cudaDeviceCanAccessPeer({}, {})", from, to));
+    if (can == 0) continue;
+    const CurrentDevice current(*this, from);
+    const cudaError_t error = device_enable_peer_access(to, 0);
+    // Others (LibTorch) may have done it; and of the links that a GPU can have at a time, all may be taken: copies then
+    // go by way of the host, as they did.
+    if (error == cudaErrorPeerAccessAlreadyEnabled || error == cudaErrorTooManyPeers)
+      get_last_error();
+    else
+      check(error, fmt::format("cudaDeviceEnablePeerAccess({}) on cuda:{}", to, from));
+  }
 }
 
 CurrentDevice::CurrentDevice(const Runtime& runtime, int ordinal) : runtime_(runtime), ordinal_(ordinal) {

@@ -3,8 +3,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -29,6 +32,9 @@ class Runtime {
   std::string path() const { return path_; }
   // Throws CudaFailure for anything but success, and clears the runtime's own memory of it.
   void check(cudaError_t error, const std::string& what) const;
+  // Lets two GPUs reach each other's memory where they can, once in a process: copies between them then go straight
+  // across instead of by way of the host.
+  void connect(int one, int other) const;
 
   decltype(&::cudaGetErrorString) get_error_string;
   decltype(&::cudaGetLastError) get_last_error;
@@ -41,6 +47,7 @@ class Runtime {
   decltype(&::cudaDeviceGetPCIBusId) device_get_pci_bus_id;
   decltype(&::cudaDeviceGetStreamPriorityRange) device_get_stream_priority_range;
   decltype(&::cudaDeviceCanAccessPeer) device_can_access_peer;
+  decltype(&::cudaDeviceEnablePeerAccess) device_enable_peer_access;
   decltype(&::cudaDeviceSynchronize) device_synchronize;
   decltype(&::cudaMalloc) malloc;
   decltype(&::cudaFree) free;
@@ -64,6 +71,8 @@ class Runtime {
 
  private:
   std::string path_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::pair<int, int>> connected_;  // asked about, the smaller first
 };
 
 // Opens `soname` as the process has it, else from LF_CUDA_HOME's folders, else by the loader's rules. Null, and `tried`

@@ -35,9 +35,11 @@ gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 [ "$gpus" -gt 0 ] || { say "no GPU: nothing was checked"; exit 69; }
 [ -f .deps/site/torch/lib/libtorch_cuda.so ] || { say "run tools/hardware/cuda_setup.sh first"; exit 66; }
 
-# 1. The plugin's own calls: memory and its statistics, pinned memory, fills, events, an overlap of copies with copies
-#    that is measured, out-of-memory and recovery, ranges; with two GPUs NCCL between two processes.
+# 1. The plugin's own calls: memory and its statistics, fills, events, an overlap of copies with copies that is measured,
+#    out-of-memory and recovery; with two GPUs copies between them, and NCCL between two processes. Then the conformance
+#    kit: each promise of the two interfaces, pinned memory, streams, ranges and NCCL's collectives on one rank among them.
 part device env LF_CUDA_HOME="$PWD/.deps/site/nvidia" "$build/bin/cuda_gpu_test"
+part conformance env LF_CUDA_HOME="$PWD/.deps/site/nvidia" "$build/bin/lfrun" plugins verify --all "$build/plugins/cuda.lfplugin.so"
 
 # 2. LibTorch through it, loaded late: the CPU's losses within a stated tolerance.
 job=${LF_CUDA_CHECK_JOB:-configs/quickstart.toml}
@@ -126,6 +128,7 @@ fi
 if command -v nsys >/dev/null && [ -d "$out/run_cuda" ]; then
   part trace env LF_DEVICE=cuda nsys profile -o "$out/trace" --force-overwrite true -t cuda,nvtx \
     "$build/bin/lfrun" --plugin-dir "$build/plugins" "$job" --set job.output="$out/run_trace" --set job.steps=5 -n 1
+  part ranges bash -c "nsys stats --force-export=true -r nvtx_pushpop_sum '$out/trace.nsys-rep' | grep 'optimizer'"
 else
   skip trace "no nsys, or nothing was trained"
 fi

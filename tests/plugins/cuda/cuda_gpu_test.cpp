@@ -68,6 +68,28 @@ TEST_F(CudaGpu, bytes_survive_copies_and_fills) {
   });
 }
 
+TEST_F(CudaGpu, bytes_survive_the_way_between_two_gpus) {
+  if (gpus_.count < 2) GTEST_SKIP() << "there is one GPU";
+  on_gpu([](Opened& plugin) {
+    const lf_device first = plugin.open(0), second = plugin.open(1);
+    std::vector<uint32_t> sent(1 << 28);
+    std::iota(sent.begin(), sent.end(), 5U);
+    void* here = plugin.upload(first, sent);
+    void* there = plugin.allocate(second, sent.size() * 4);
+    double milliseconds = 0;
+    for (int i = 0; i < 2; ++i) {  // the first copy connects the two
+      plugin.ok(plugin.device().synchronize(first, &plugin.err));
+      const auto start = Clock::now();
+      plugin.ok(plugin.device().copy(second, there, first, here, sent.size() * 4, nullptr, &plugin.err));
+      plugin.ok(plugin.device().synchronize(second, &plugin.err));
+      plugin.ok(plugin.device().synchronize(first, &plugin.err));
+      milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    }
+    std::printf("1 GiB from GPU to GPU: %.1f ms (%.1f GB/s)\n", milliseconds, sent.size() * 4 / milliseconds / 1e6);
+    EXPECT_TRUE(plugin.download<uint32_t>(second, there, sent.size()) == sent);
+  });
+}
+
 TEST_F(CudaGpu, statistics_follow_allocations_and_running_out_is_survived) {
   on_gpu([](Opened& plugin) {
     const lf_device device = plugin.open();

@@ -65,6 +65,42 @@ TEST(CudaDevice, bytes_survive_copies_fills_and_the_way_between_gpus) {
   });
 }
 
+// What the runtime answers to who enables it again tells whether the plugin had.
+TEST(CudaDevice, gpus_that_can_reach_each_other_are_connected_once_and_others_are_copied_between_all_the_same) {
+  constexpr int kEnabledBefore = 704, kUnsupported = 217;
+  const auto copy = [](Opened& plugin, lf_device from, lf_device to) {
+    const auto sent = pattern(10'000);
+    void* there = plugin.allocate(to, sent.size());
+    void* here = plugin.upload(from, sent);
+    plugin.ok(plugin.device().copy(to, there, from, here, sent.size(), nullptr, &plugin.err));
+    EXPECT_TRUE(plugin.download<uint8_t>(to, there, sent.size()) == sent);
+  };
+  const auto enabled_again = [](Opened& plugin, lf_device on, int to) {
+    void* const runtime =
+        dlopen((std::string(LF_BUILD_DIR) + "/simulators/cuda/lib/libcudart.so").c_str(), RTLD_NOW | RTLD_NOLOAD);
+    auto* const enable = reinterpret_cast<int (*)(int, unsigned)>(dlsym(runtime, "cudaDeviceEnablePeerAccess"));
+    plugin.ok(plugin.device().bind_thread(on, &plugin.err));
+    return enable(to, 0);
+  };
+  alone({}, [&](Opened& plugin) {
+    const lf_device first = plugin.open(0), second = plugin.open(1);
+    for (int i = 0; i < 2; ++i) copy(plugin, first, second);
+    copy(plugin, second, first);
+    EXPECT_EQ(enabled_again(plugin, first, 1), kEnabledBefore);
+    EXPECT_EQ(enabled_again(plugin, second, 0), kEnabledBefore);
+    EXPECT_EQ(enabled_again(plugin, first, 2), 0);  // nothing was copied to that one
+  });
+  alone({{"LF_SIM_CUDA_PEERS", "0"}}, [&](Opened& plugin) {
+    const lf_device first = plugin.open(0), second = plugin.open(1);
+    copy(plugin, first, second);
+    EXPECT_EQ(enabled_again(plugin, first, 1), kUnsupported);
+  });
+  // All links are taken (711), or it was enabled by somebody else (704): the copy is made, and no later call reports
+  // it.
+  for (const char* fault : {"cudaDeviceEnablePeerAccess@1=711", "cudaDeviceEnablePeerAccess@1=704"})
+    alone({{"LF_SIM_XPU_FAIL", fault}}, [&](Opened& plugin) { copy(plugin, plugin.open(0), plugin.open(1)); });
+}
+
 TEST(CudaDevice, running_out_is_told_counted_and_survived) {
   alone({}, [](Opened& plugin) {
     const lf_device device = plugin.open();

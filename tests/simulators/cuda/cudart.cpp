@@ -144,7 +144,27 @@ LF_SIM_CUDA cudaError_t cudaDeviceGetPCIBusId(char* text, int room, int device) 
 LF_SIM_CUDA cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return *least = 0, *greatest = -5, cudaSuccess;
 }
-LF_SIM_CUDA cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 1, cudaSuccess; }
+// LF_SIM_CUDA_PEERS=0: GPUs on different root complexes.
+LF_SIM_CUDA cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  return entry("cudaDeviceCanAccessPeer", [&] {
+    const char* peers = std::getenv("LF_SIM_CUDA_PEERS");
+    *can = peers == nullptr || std::strcmp(peers, "0") != 0;
+    return 0;
+  });
+}
+
+LF_SIM_CUDA cudaError_t cudaDeviceEnablePeerAccess(int to, unsigned) {
+  static std::mutex mutex;
+  static auto* const enabled = new std::set<std::pair<int, int>>;
+  if (const int code = lf_sim_xpu_fault("cudaDeviceEnablePeerAccess"); code != 0)
+    return told(static_cast<cudaError_t>(code));
+  int from = 0, can = 0;
+  xpu_current_device(&from);
+  cudaDeviceCanAccessPeer(&can, from, to);
+  if (can == 0) return told(cudaErrorPeerAccessUnsupported);
+  const std::lock_guard lock(mutex);
+  return enabled->emplace(from, to).second ? cudaSuccess : told(cudaErrorPeerAccessAlreadyEnabled);
+}
 
 LF_SIM_CUDA cudaError_t cudaDeviceSynchronize() {
   return entry("cudaDeviceSynchronize", [] {

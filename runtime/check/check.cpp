@@ -83,9 +83,9 @@ class Check {
     attempt([&] { opening_.refuse_if_any(); });
     if (has_model() && device_)
       attempt([&] {
-        require_model_on_device(*session_->plugins.find(PluginKind::kModel, session_->model->plugin_id()).manifest,
-                                session_->model->api()->abilities,
-                                {.id = device_->id, .host = device_->host, .torch_mode = device_->torch_mode});
+        const DeviceOfModel on{.id = device_->id, .host = device_->host, .torch_mode = device_->torch_mode};
+        place_ = place_of_model(*session_->plugins.find(PluginKind::kModel, session_->model->plugin_id()).manifest,
+                                session_->model->api()->abilities, on, config_.device.op_fallback == "warn");
       });
     if (has_model()) attempt([&] { freezing_ = freeze(description(), config_.model.freeze, config_.lora.also_train); });
     if (freezing_) attempt([&] { groups_ = parameter_groups(description(), *freezing_, config_.optimizer); });
@@ -189,6 +189,10 @@ class Check {
     for (const auto& [p, elements] : trained_parameters()) trained += elements;
     fmt::print("model         {}: {} parameters, {} trained, computed in {}\n", session_->model->plugin_id(),
                count_text(description().parameter_count()), count_text(trained), config_.precision.compute);
+    if (place_ == ModelPlace::kHost)
+      fmt::print(
+          "  warning: it computes in the host's memory, as device.op_fallback allows: values and gradients go "
+          "there and back for every micro-batch\n");
     for (const Component& component : description().components) {
       int64_t own = 0;
       for (size_t p = component.first_parameter; p < component.first_parameter + component.n_parameters; ++p)
@@ -377,7 +381,7 @@ class Check {
   }
 
   std::vector<MemoryPart> memory_parts(const std::optional<StatePlaces>& places) const {
-    return estimate_memory(config_, *session_->model, *freezing_, packed(), processes_, places);
+    return estimate_memory(config_, *session_->model, *freezing_, packed(), processes_, places, place_);
   }
 
   // As train/gradient_transport.h chooses, but for what only opened cards tell.
@@ -430,7 +434,8 @@ class Check {
   const int processes_;
   std::string device_reason_;           // empty: nobody has chosen yet
   std::optional<DeviceChoice> device_;  // none: it could not be had
-  std::optional<Card> card_;            // none: the device is the host, or could not be had
+  ModelPlace place_ = ModelPlace::kDevice;
+  std::optional<Card> card_;  // none: the device is the host, or could not be had
   Problems& problems_;
   Problems opening_;
   std::optional<Session> session_;

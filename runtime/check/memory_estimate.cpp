@@ -36,11 +36,13 @@ Activations activations(const JobConfig& config, const Model& model, const Freez
   return sum;
 }
 
+uint64_t item_bytes(const JobConfig& config) { return config.precision.compute == "bf16" ? 2 : 4; }
+
 // Buffers of as many elements as parameters are trained, and the frozen values.
 std::vector<MemoryPart> state_parts(const JobConfig& config, uint64_t trained, uint64_t frozen,
                                     const std::optional<StatePlaces>& places) {
   const bool bf16 = config.precision.compute == "bf16", averaged = config.ema.decay > 0;
-  const uint64_t item = bf16 ? 2 : 4;
+  const uint64_t item = item_bytes(config);
   const bool card = places.has_value(), there = card && places->on_device;
   std::vector<MemoryPart> parts;
   if (!there || bf16) parts.push_back({"master weights", trained * 4, there});
@@ -65,7 +67,7 @@ MemorySums sums_of(const std::vector<MemoryPart>& parts) {
 
 std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& model, const Freezing& freezing,
                                         const std::vector<BatchFeatures>& batches, int ranks,
-                                        const std::optional<StatePlaces>& places) {
+                                        const std::optional<StatePlaces>& places, ModelPlace place) {
   const Description& description = model.description();
   uint64_t trained = 0, frozen = 0;
   for (size_t p = 0; p < description.parameters.size(); ++p) {
@@ -73,6 +75,8 @@ std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& mo
     (freezing.frozen[p] ? frozen : trained) += static_cast<uint64_t>(element_count(description.parameters[p]));
   }
   std::vector<MemoryPart> parts = state_parts(config, trained, frozen, places);
+  const bool copied = places && place == ModelPlace::kHost;
+  if (copied) parts.push_back({"copies that the model reads", (trained + frozen) * item_bytes(config) + trained * 4});
   if (config.reduction.mode == "fixed") {
     // Partial sums of the canonical tree, see reduction/reduction.h.
     const auto leaves = static_cast<uint64_t>(config.data.micro_batches);
@@ -84,8 +88,9 @@ std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& mo
     const Activations one = activations(config, model, freezing, batch);
     if (one.total() > heaviest.total()) heaviest = one;
   }
-  parts.push_back({"activations", static_cast<uint64_t>(heaviest.saved), places.has_value()});
-  parts.push_back({"working set of a layer", static_cast<uint64_t>(heaviest.working), places.has_value()});
+  const bool on_card = places && !copied;
+  parts.push_back({"activations", static_cast<uint64_t>(heaviest.saved), on_card});
+  parts.push_back({"working set of a layer", static_cast<uint64_t>(heaviest.working), on_card});
   parts.push_back({"process", kProcessBytes});
   std::erase_if(parts, [](const MemoryPart& part) { return part.bytes == 0; });
   return parts;

@@ -9,6 +9,7 @@
 #include "config/job.h"
 #include "model/description.h"
 #include "model/parameter_store.h"
+#include "plugins/model_on_device.h"
 
 namespace lf {
 
@@ -27,9 +28,10 @@ MemorySums sums_of(const std::vector<MemoryPart>& parts);
 using BatchFeatures = std::vector<std::vector<double>>;
 
 // State is arithmetic and exact; activations are what the model plugin states for the heaviest of `batches`. `places`:
-// of a device with memory of its own (see model/parameter_store.h); none where all is the host's.
+// of a device with memory of its own (see model/parameter_store.h); none where all is the host's. `place`: where the
+// model computes there.
 std::vector<MemoryPart> estimate_memory(const JobConfig& config, const Model& model, const Freezing& freezing,
                                         const std::vector<BatchFeatures>& batches, int ranks,
-                                        const std::optional<StatePlaces>& places);
+                                        const std::optional<StatePlaces>& places, ModelPlace place);
 
 }  // namespace lf

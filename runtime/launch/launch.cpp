@@ -198,7 +198,7 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   Problems problems;
   for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
     if (kind == PluginKind::kModel)
-      require_model_on_device(plugins, id, config.device.name);
+      require_model_on_device(plugins, id, config.device.name, config.device.op_fallback == "warn");
     else
       plugins.verify(kind, id);
   });

@@ -66,13 +66,14 @@ struct ParallelTable {
 ParallelHost::ParallelHost(Host& host) { host.offer(LF_PARALLEL_EXTENSION, ParallelTable::table(), this); }
 
 Runner::Runner(const Model& model, const ParameterStore& store, const Freezing& freezing, ParallelHost& parallel,
-               const Device& device, int recompute)
+               const Device& device, ModelPlace place, int recompute)
     : model_(model),
       store_(store),
       device_(device),
       freezing_(freezing),
       parallel_(parallel),
       touched_(store.units().size(), 0) {
+  if (place == ModelPlace::kHost && !device.is_host()) copies_.emplace(store, device);
   const Description& description = model_.description();
   stages_.resize(description.components.size());
   for (uint32_t c = 0; c < stages_.size(); ++c) {
@@ -90,10 +91,7 @@ Runner::Runner(const Model& model, const ParameterStore& store, const Freezing& 
   }
   parallel_.on_unit = [this](uint32_t component, uint32_t unit, int32_t what, uint64_t micro_batch) {
     stages_[component].told_units = true;
-    if (what != LF_UNIT_DONE_WEIGHTS) return;
-    const size_t index = store_.unit_index(component, unit);
-    touched_[index] = 1;
-    if (on_unit_done) on_unit_done(index, micro_batch);
+    if (what == LF_UNIT_DONE_WEIGHTS) unit_done(store_.unit_index(component, unit), micro_batch);
   };
 }
 
@@ -132,7 +130,7 @@ void Runner::build(uint32_t component, const Device& device, int recompute) {
   config.component = component;
   config.n_units = described.n_units;
   config.id = component;
-  config.device_uid = device.info().uid;
+  config.device_uid = copies_ ? 0 : device.info().uid;
   config.dtype = store_.dtype();
   config.flags = stages_[component].no_grad ? LF_STAGE_NO_GRAD : 0;
   config.recompute = recompute == LF_RECOMPUTE_NONE ? nullptr : per_unit.data();
@@ -153,14 +151,12 @@ void Runner::bind(uint32_t component) {
   auto adapter = described.adapters.begin();
   for (uint32_t unit = 0; unit < described.n_units; ++unit) {
     std::vector<lf_tensor> values, gradients;
-    for (; p < end && unit_of[p] == unit; ++p) {
-      values.push_back(store_.value_view(p));
-      gradients.push_back(store_.gradient_view(p));
-    }
-    for (; adapter != described.adapters.end() && unit_of[*adapter] == unit; ++adapter) {
-      values.push_back(store_.value_view(*adapter));
-      gradients.push_back(store_.gradient_view(*adapter));
-    }
+    const auto lend = [&](size_t parameter) {
+      values.push_back(copies_ ? copies_->value_view(parameter) : store_.value_view(parameter));
+      gradients.push_back(copies_ ? copies_->gradient_view(parameter) : store_.gradient_view(parameter));
+    };
+    for (; p < end && unit_of[p] == unit; ++p) lend(p);
+    for (; adapter != described.adapters.end() && unit_of[*adapter] == unit; ++adapter) lend(*adapter);
     lf_err err = sdk::make_err();
     if (const int32_t code = model_.api()->bind(stages_[component].handle, unit, values.data(), gradients.data(),
                                                 static_cast<uint32_t>(values.size()), &err))
@@ -169,7 +165,23 @@ void Runner::bind(uint32_t component) {
   }
 }
 
-void Runner::begin_step() { std::fill(touched_.begin(), touched_.end(), uint8_t{0}); }
+void Runner::begin_step() {
+  std::fill(touched_.begin(), touched_.end(), uint8_t{0});
+  if (copies_) copies_->fetch_values();
+}
+
+void Runner::unit_done(size_t unit_index, uint64_t micro_batch) {
+  touched_[unit_index] = 1;
+  if (copies_) copies_->send_gradients(unit_index);
+  if (on_unit_done) on_unit_done(unit_index, micro_batch);
+}
+
+// What the host computes is not watched: it takes as long as it does.
+CallWatch* Runner::begin_pass(const std::string& pass) {
+  if (!copies_) return device_.watch();
+  ++passes_on_host_[pass];
+  return nullptr;
+}
 
 void Runner::drop(uint64_t micro_batch, size_t stages) {
   lf_err err = sdk::make_err();
@@ -236,6 +248,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
   lent.flags = options.outputs ? LF_BATCH_OUTPUTS : 0;
   lent.draw_key = draw_key(options, batch);
 
+  if (copies_ && options.backward) copies_->fetch_gradients();
   RunResult result;
   std::vector<bool> ran(stages_.size(), false);
   const auto take = [](std::vector<lf_tensor>& from, const std::vector<size_t>& which) {
@@ -261,7 +274,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     auto step = sdk::with_header<lf_step_out>();
     lf_err err = sdk::make_err();
     const Device::Range range(device_, stage.forward);
-    const CallWatch::Call call(device_.watch(), stage.forward);
+    const CallWatch::Call call(begin_pass(stage.forward), stage.forward);
     const int32_t code = api->forward(stage.handle, &lent, in.data(), static_cast<uint32_t>(in.size()), out.data(),
                                       static_cast<uint32_t>(out.size()), last ? &step : nullptr, nullptr, &err);
     for (size_t k = 0; k < stage.out.size(); ++k) forward[stage.out[k]] = out[k];
@@ -300,7 +313,7 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
     std::vector<lf_tensor> gout = take(backward, stage.out);
     std::vector<lf_tensor> gin(stage.in.size(), absent);
     const Device::Range range(device_, stage.backward);
-    const CallWatch::Call call(device_.watch(), stage.backward);
+    const CallWatch::Call call(begin_pass(stage.backward), stage.backward);
     const int32_t code =
         api->backward(stage.handle, micro_batch, LF_BACKWARD_BOTH, gout.data(), static_cast<uint32_t>(gout.size()),
                       gin.data(), static_cast<uint32_t>(gin.size()), options.loss_scale, nullptr, &err);
@@ -312,11 +325,8 @@ RunResult Runner::run(const MicroBatch& batch, uint64_t micro_batch, const RunOp
       failed("backward", c, err);
     }
     if (!stage.told_units)
-      for (uint32_t u = 0; u < description.components[c].n_units; ++u) {
-        const size_t index = store_.unit_index(static_cast<uint32_t>(c), u);
-        touched_[index] = 1;
-        if (on_unit_done) on_unit_done(index, micro_batch);
-      }
+      for (uint32_t u = 0; u < description.components[c].n_units; ++u)
+        unit_done(store_.unit_index(static_cast<uint32_t>(c), u), micro_batch);
   }
   return result;
 }

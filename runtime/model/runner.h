@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,7 +13,9 @@
 #include "lf/plugin_api/parallel.h"
 #include "load/load.h"
 #include "model/description.h"
+#include "model/host_copies.h"
 #include "model/parameter_store.h"
+#include "plugins/model_on_device.h"
 
 namespace lf {
 
@@ -55,19 +58,22 @@ struct RunResult {
 // begin_step is kept: the parameters of the others have no gradient.
 class Runner {
  public:
-  // recompute: LF_RECOMPUTE_... for every unit of every component.
+  // recompute: LF_RECOMPUTE_... for every unit of every component. With ModelPlace::kHost the model is lent copies in
+  // the host's memory, see host_copies.h.
   Runner(const Model& model, const ParameterStore& store, const Freezing& freezing, ParallelHost& parallel,
-         const Device& device, int recompute);
+         const Device& device, ModelPlace place, int recompute);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Forgets which units had gradients.
+  // Forgets which units had gradients. The store's values may have changed since the step before, and not later.
   void begin_step();
   // Throws lf::Error with the plugin's message; the micro-batch is dropped then.
   RunResult run(const MicroBatch& batch, uint64_t micro_batch, const RunOptions& options);
   // By ParameterStore::unit_index.
   const std::vector<uint8_t>& units_with_gradient() const { return touched_; }
+  // Calls by pass and component that the host computed for the device: "forward of vision".
+  const std::map<std::string, uint64_t>& passes_on_host() const { return passes_on_host_; }
 
   // Called when a unit has added this micro-batch to its gradients.
   std::function<void(size_t unit_index, uint64_t micro_batch)> on_unit_done;
@@ -83,6 +89,8 @@ class Runner {
   void build(uint32_t component, const Device& device, int recompute);
   void bind(uint32_t component);
   void drop(uint64_t micro_batch, size_t stages);
+  void unit_done(size_t unit_index, uint64_t micro_batch);
+  CallWatch* begin_pass(const std::string& pass);  // who watches it
 
   [[noreturn]] void fail_pass(const char* what, const std::string& component, const lf_err& err) const;
 
@@ -91,6 +99,8 @@ class Runner {
   const Device& device_;
   const Freezing& freezing_;
   ParallelHost& parallel_;
+  std::optional<HostCopies> copies_;  // the model computes in the host's memory, which the device's is not
+  std::map<std::string, uint64_t> passes_on_host_;
   std::vector<Stage> stages_;
   std::vector<uint8_t> touched_;
 };

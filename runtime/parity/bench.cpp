@@ -9,22 +9,13 @@
 
 namespace lf {
 
-namespace {
-
-// Before anything is made on it.
-const Device& usable(const Session& session, const Device& device) {
-  require_model_on(session, device);
-  return device;
-}
-
-}  // namespace
-
 Bench::Bench(const JobConfig& config, const SessionOptions& options, const Device& common)
     : session(config, options),
-      device(usable(session, common)),
+      device(common),
+      place(place_of_model(session, device)),
       freezing(freeze(session.model->description(), {})),
       store(session.model->description(), freezing, device, compute_dtype(config), StatePlaces{.on_device = true}),
-      runner(*session.model, store, freezing, session.parallel, device, LF_RECOMPUTE_NONE) {
+      runner(*session.model, store, freezing, session.parallel, device, place, LF_RECOMPUTE_NONE) {
   WeightSource(config, session.model->description()).fill(store, config.job.seed);
 }
 

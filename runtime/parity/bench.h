@@ -28,6 +28,7 @@ struct Bench {
 
   Session session;
   const Device& device;
+  ModelPlace place;
   Freezing freezing;
   ParameterStore store;
   Runner runner;

@@ -14,31 +14,32 @@ bool in_device_memory(uint64_t abilities) { return (abilities & LF_MODEL_DEVICE_
 
 }  // namespace
 
-void require_model_on_device(const Manifest& model, uint64_t abilities, const DeviceOfModel& device) {
-  if (device.host) return;
+ModelPlace place_of_model(const Manifest& model, uint64_t abilities, const DeviceOfModel& device, bool fallback) {
+  if (device.host) return ModelPlace::kDevice;
+  std::string why;
   if (!in_device_memory(abilities))
-    fail(Exit::kConfig,
-         "model.family: expected a model that computes in the memory of device {}, got {}, which computes in the "
-         "host's alone (it does not state LF_MODEL_DEVICE_MEMORY; device.op_fallback is of single operators and does "
-         "not help); take LF_DEVICE=cpu, or a plugin that states it",
-         device.id, model.id);
-  if (model.torch != "none" && device.torch_mode == LF_TORCH_NONE)
-    fail(Exit::kConfig,
-         "model.family: expected a model that computes on device {} by itself, got {}, which computes with LibTorch, "
-         "and the device's plugin makes it known to no LibTorch; take LF_DEVICE=cpu, or a plugin without LibTorch",
-         device.id, model.id);
+    why = "computes in the host's alone (it does not state LF_MODEL_DEVICE_MEMORY)";
+  else if (model.torch != "none" && device.torch_mode == LF_TORCH_NONE)
+    why = "computes with LibTorch, which the device's plugin does not make it known to";
+  if (why.empty()) return ModelPlace::kDevice;
+  if (fallback) return ModelPlace::kHost;
+  fail(Exit::kConfig,
+       "model.family: expected a model that computes in the memory of device {}, got {}, which {}; take LF_DEVICE=cpu, "
+       "another plugin, or op_fallback = \"warn\" under [device], which copies to the host and back for every "
+       "micro-batch",
+       device.id, model.id, why);
 }
 
-void require_model_on_device(const PluginSet& plugins, std::string_view model, std::string_view device) {
+void require_model_on_device(const PluginSet& plugins, std::string_view model, std::string_view device, bool fallback) {
   const Candidate& family = plugins.find(PluginKind::kModel, model);
   const ModelSurvey asked = survey_model(family, kModelLimit);
   if (asked.refusal) fail(Exit::kConfig, "{}: {}", family.path.string(), *asked.refusal);
-  if (in_device_memory(asked.abilities)) return;
+  if (fallback || in_device_memory(asked.abilities)) return;
   const DeviceSurvey one =
       survey_device(plugins.find(PluginKind::kDevice, device), kDeviceLimit, 1, DeviceLook::kOpenOne);
   if (one.count == 0) fail(Exit::kUnavailable, "device {}: {}", device, one.reason);
-  require_model_on_device(*family.manifest, asked.abilities,
-                          {.id = device, .host = one.host, .torch_mode = one.torch_mode});
+  place_of_model(*family.manifest, asked.abilities, {.id = device, .host = one.host, .torch_mode = one.torch_mode},
+                 fallback);
 }
 
 }  // namespace lf

@@ -12,7 +12,6 @@
 #include "config/config.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
-#include "plugins/model_on_device.h"
 #include "train/adapters.h"
 #include "train/config_place.h"
 
@@ -172,7 +171,7 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
             opened->adapt(requested_adapters(job, opened->description()));
             model = std::move(opened);
           });
-  if (device && model) require_model_on(*this, *device);
+  if (device && model) place_of_model(*this, *device);  // or throws, before anything is made on it
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }
 
@@ -183,10 +182,11 @@ PluginHost plugin_host(const PluginPlaces& places) {
           .library_path = places.library_path};
 }
 
-void require_model_on(const Session& session, const Device& device) {
+ModelPlace place_of_model(const Session& session, const Device& device) {
   const Candidate& plugin = session.plugins.find(PluginKind::kModel, session.model->plugin_id());
-  require_model_on_device(*plugin.manifest, session.model->api()->abilities,
-                          {.id = device.id(), .host = device.is_host(), .torch_mode = device.info().torch_mode});
+  return place_of_model(*plugin.manifest, session.model->api()->abilities,
+                        {.id = device.id(), .host = device.is_host(), .torch_mode = device.info().torch_mode},
+                        session.config.device.op_fallback == "warn");
 }
 
 std::filesystem::path tokenizer_folder(const JobConfig& config) {

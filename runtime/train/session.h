@@ -16,6 +16,7 @@
 #include "model/description.h"
 #include "model/device.h"
 #include "model/runner.h"
+#include "plugins/model_on_device.h"
 #include "plugins/plugins.h"
 
 namespace lf {
@@ -57,8 +58,8 @@ struct Session {
 // What plugins from these places are judged against: this core's LibTorch, --locked, the libraries of this process.
 PluginHost plugin_host(const PluginPlaces& places);
 
-// Throws lf::Error(kConfig) where the session's model cannot compute on `device`: plugins/model_on_device.h.
-void require_model_on(const Session& session, const Device& device);
+// Where the session's model computes when `device` is the run's. Throws as plugins/model_on_device.h says.
+ModelPlace place_of_model(const Session& session, const Device& device);
 
 // The folder whose tokenizer and processor files belong to the model: model.tokenizer, else model.path; empty: none.
 std::filesystem::path tokenizer_folder(const JobConfig& config);

@@ -228,14 +228,29 @@ void Trainer::finish_saving() {
          way_on());
 }
 
-// Which operators a device left to the CPU ([device] op_fallback), summed over the ranks.
+// Which operators a device left to the CPU, and a model's passes that the host computed for it ([device] op_fallback),
+// summed over the ranks.
 void Trainer::record_operators_on_cpu() {
-  std::map<std::string, uint64_t> counts;
-  for (const std::string& health : control_->all_gather(session_.device->health())) {
-    const nlohmann::json parsed = nlohmann::json::parse(health, nullptr, false);
-    if (!parsed.is_object() || !parsed.contains("operators_on_cpu")) continue;
-    for (const auto& [name, count] : parsed["operators_on_cpu"].items()) counts[name] += count.get<uint64_t>();
+  const auto all_ranks = [&](const std::string& json) {
+    std::map<std::string, uint64_t> sums;
+    for (const std::string& text : control_->all_gather(json)) {
+      const nlohmann::json counts = nlohmann::json::parse(text, nullptr, false);
+      if (counts.is_object())
+        for (const auto& [name, count] : counts.items()) sums[name] += count.get<uint64_t>();
+    }
+    return sums;
+  };
+  const nlohmann::json health = nlohmann::json::parse(session_.device->health(), nullptr, false);
+  std::map<std::string, uint64_t> counts =
+      all_ranks(health.is_object() && health.contains("operators_on_cpu") ? health["operators_on_cpu"].dump() : "{}");
+  std::string list;  // the plugin tells of operators itself
+  for (const auto& [pass, count] : all_ranks(nlohmann::json(runner_.passes_on_host()).dump())) {
+    counts[session_.model->plugin_id() + ": " + pass] = count;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", pass, count);
   }
+  if (leads() && !list.empty())
+    log::warning("model {} computed in the host's memory for device {}: {}", session_.model->plugin_id(),
+                 session_.device->id(), list);
   if (leads() && !counts.empty()) directory_.record_operators_on_cpu(counts);
 }
 

@@ -86,7 +86,7 @@ Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
              state_places(config_, transport_, optimizer_memory_)),
       source_(config_, session_.model->description()),
       runner_(*session_.model, store_, freezing_, session_.parallel, *session_.device,
-              recompute_level(config_.memory.recompute)),
+              place_of_model(session_, *session_.device), recompute_level(config_.memory.recompute)),
       optimizer_(make_optimizer(config_, *session_.device, store_, freezing_, request.threads)),
       writer_(files_, alone_,
               CheckpointOptions{.directory = directory_.checkpoints(),

@@ -341,34 +341,64 @@ class Devices(unittest.TestCase):
         for case in ("mixed", "packed", "text"):
             self.assertIn(f"\n{case} ", result.stdout)
 
-    # A kept binary that reads what it is bound to as the host's memory, and states nothing else: it would die there.
+    # A kept binary that reads what it is bound to as the host's memory: on a card's it would die.
+    def host_model(self):
+        """A folder with that plugin, and the settings that take it."""
+        plugins, config = self.folder / "host_models", self.folder / "host_case/config.json"
+        if not plugins.exists():
+            plugins.mkdir()
+            kept = pathlib.Path(__file__).resolve().parent.parent / "fixtures/abi/kept-0.1/model_c.lfplugin.so"
+            (plugins / kept.name).write_bytes(kept.read_bytes())
+            (plugins / kept.name).chmod(0o755)
+            config.parent.mkdir()
+            config.write_text('{"model_type": "bytes", "width": 16}')
+        return plugins, ("model.family=template_c", f"model.config={config}", "data.max_tokens=512", "data.micro_batches=3")
+
+    def run_host_model(self, *words, device="kunlun", sets=(), **more):
+        plugins, own = self.host_model()
+        words = [*words, *(word for item in (*own, *sets) for word in ("--set", item))]
+        return lfrun("--plugin-dir", plugins, *words,
+                     env={**os.environ, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain"), "LF_SIM_XPU_COUNT": "4",
+                          "LF_DEVICE": device, **more})
+
     def test_a_model_that_computes_in_host_memory_is_refused_on_a_card_before_a_worker_starts(self):
-        plugins = self.folder / "host_models"
-        plugins.mkdir()
-        kept = pathlib.Path(__file__).resolve().parent.parent / "fixtures/abi/kept-0.1/model_c.lfplugin.so"
-        (plugins / kept.name).write_bytes(kept.read_bytes())
-        (plugins / kept.name).chmod(0o755)
-        (self.job.parent / "bytes.json").write_text('{"model_type": "bytes", "width": 16}')
-        cases = self.folder / "host_cases"
-        cases.mkdir()
-        (cases / "config.json").write_text('{"model_type": "bytes", "width": 16}')
-        sets = [word for item in ("model.family=template_c", f"model.config={self.job.parent}/bytes.json",
-                                  "launch.processes=2", f"job.output={self.folder}/host_run")
-                for word in ("--set", item)]
-        environment = {**os.environ, "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain")}
-        worker = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-        for words, more in ((("check", self.job, *sets), {}), ((self.job, *sets), {}),
-                            ((self.job, *sets, "--set", "device.op_fallback=warn"), {}),
-                            (("parity", cases, "none", "--family", "template_c"), {}), ((self.job, *sets), worker)):
-            with self.subTest(words[0]):
-                result = lfrun("--plugin-dir", plugins, *words, env={**environment, **more, "LF_DEVICE": "kunlun"})
-                self.refuses(78, result, self.folder / "host_run", "model.family: expected a model that computes in the memory of "
-                             "device kunlun, got template_c, which computes in the host's alone", "take LF_DEVICE=cpu")
-                self.assertNotIn("signal", result.stderr)
-                if not more:
-                    self.assertFalse((self.folder / "host_run/log").exists())  # no worker was started
-        result = lfrun("--plugin-dir", plugins, self.job, *sets, env={**environment, "LF_DEVICE": "cpu"})
-        self.assertEqual(result.returncode, 0, result.stderr)
+        run, case = self.folder / "host_run", self.host_model()[0].parent / "host_case"
+        sets = ("launch.processes=2", f"job.output={run}")
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        for name, ended in (("check", self.run_host_model("check", self.job, sets=sets)),
+                            ("train", self.run_host_model(self.job, sets=sets)),
+                            ("one of torchrun's", self.run_host_model(self.job, sets=sets[1:], **alone)),
+                            ("parity", lfrun("--plugin-dir", self.host_model()[0], "parity", case, "none", "--family", "template_c",
+                                             env={**os.environ, "LF_DEVICE": "kunlun",
+                                                  "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain")}))):
+            with self.subTest(name):
+                self.refuses(78, ended, run, "model.family: expected a model that computes in the memory of device kunlun, got "
+                             "template_c, which computes in the host's alone", "take LF_DEVICE=cpu")
+                self.assertNotIn("signal", ended.stderr)
+                if name == "train":
+                    self.assertFalse(run.exists())  # no worker was started
+
+    # The maths is the CPU's own, and so are the bits: sums of gradients have the same terms in the same order.
+    def test_a_model_that_computes_in_host_memory_gets_copies_where_the_job_allows_it_and_the_cpus_bits(self):
+        for processes in (1, 2):
+            for mode in ("fast", "fixed"):
+                sets = (f"launch.processes={processes}", f"reduction.mode={mode}", "balance.costs=stated", "job.steps=4",
+                        "device.op_fallback=warn")
+                runs = {device: self.folder / f"host_{device}{processes}{mode}" for device in ("cpu", "kunlun")}
+                for device, run in runs.items():
+                    ended = self.run_host_model(self.job, device=device, sets=(*sets, f"job.output={run}"))
+                    self.assertEqual(ended.returncode, 0, ended.stderr)
+                for name in ("loss", "grad_norm"):
+                    self.assertEqual([row[name] for row in metrics(runs["kunlun"])], [row[name] for row in metrics(runs["cpu"])])
+                self.assertEqual(*((run / "model/model.safetensors").read_bytes() for run in runs.values()))
+                counted = json.loads((runs["kunlun"] / "env.json").read_text())["device"]["operators_on_cpu"]
+                passes = 4 * 3 * processes  # steps x micro-batches, where none is empty
+                self.assertEqual(counted["template_c: forward of language"], counted["template_c: backward of language"])
+                self.assertTrue(passes / 2 < counted["template_c: forward of language"] <= passes, counted)
+                self.assertIn("model template_c computed in the host's memory for device kunlun: backward of language", ended.stderr)
+        said = self.run_host_model("check", self.job, sets=("device.op_fallback=warn",)).stdout
+        self.assertIn("warning: it computes in the host's memory", said)
+        self.assertRegex(said, "copies that the model reads .* host\n")
 
     # It runs in the process of the plugin that opens it.
     def test_the_part_for_libtorch_is_locked_with_its_plugin(self):

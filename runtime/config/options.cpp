@@ -200,8 +200,8 @@ std::vector<Option> all_options() {
               "cpu that is there, else cpu. LF_DEVICE in the environment wins over it."},
              plugin_id(), &J::device, &DeviceSection::name),
       option({"device.op_fallback", "",
-              "An operator that the device does not have is an error, or runs on the CPU and is counted and listed at "
-              "the end."},
+              "An operator that the device does not have, or a model that computes in the host's memory alone, is an "
+              "error, or runs on the CPU and is counted and listed at the end."},
              one_of({"error", "warn"}), &J::device, &DeviceSection::op_fallback),
       option(
           {"device.call_timeout_seconds", "seconds",

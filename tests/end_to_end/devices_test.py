@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -66,6 +67,26 @@ class Devices(unittest.TestCase):
             cpu = self.trains(f"cpu{processes}", "cpu", *sets)
             kunlun = self.trains(f"kunlun{processes}", "kunlun", *sets, "device.op_fallback=warn")
             self.assert_same_curve(kunlun, cpu, 1e-6)
+
+    # The unchanged job, with fewer and shorter steps.
+    def test_the_quick_start_trains_as_on_the_cpu_on_one_and_two_processes(self):
+        job = pathlib.Path(__file__).resolve().parent.parent.parent / "configs/quickstart.toml"
+        if not (job.parent.parent / "data/gimp/train.jsonl").exists():
+            self.skipTest("data/gimp is not there: tools/setup.sh makes it")
+        for processes in (1, 2):
+            runs = {device: self.folder / f"quickstart_{device}{processes}" for device in ("cpu", "kunlun")}
+            for device, run in runs.items():
+                sets = (f"job.output={run}", f"launch.processes={processes}", "job.steps=2", "schedule.warmup_steps=1",
+                        "data.max_tokens=256", "balance.costs=stated", "checkpoint.export_model=false", "device.op_fallback=warn")
+                result = subprocess.run(lfrun.command(job, *(word for item in sets for word in ("--set", item))),
+                                        env={**os.environ, "LF_DEVICE": device, "LF_SIM_XPU_COUNT": "2",
+                                             "LF_KUNLUN_HOME": str(build / "simulators/kunlun/shimmed")},
+                                        capture_output=True, text=True, timeout=600)
+                self.assertEqual(result.returncode, 0, result.stderr)
+            self.assert_same_curve(runs["kunlun"], runs["cpu"], 1e-6)
+            self.assertEqual(len(metrics(runs["kunlun"])), 2)
+            for run in runs.values():
+                shutil.rmtree(run)
 
     def test_memory_that_nobody_maps_and_a_runtime_without_event_queries_train_the_same(self):
         cpu = self.trains("cpu_for_kl2", "cpu")

@@ -388,7 +388,7 @@ class Devices(unittest.TestCase):
         alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
         for name, ended in (("check", self.run_host_model("check", self.job, sets=sets)),
                             ("train", self.run_host_model(self.job, sets=sets)),
-                            ("one of torchrun's", self.run_host_model(self.job, sets=sets[1:], **alone)),
+                            ("one of torchrun's", self.run_host_model(self.job, sets=(f"job.output={run}_alone",), **alone)),
                             ("parity", lfrun("--plugin-dir", self.host_model()[0], "parity", case, "none", "--family", "template_c",
                                              env={**os.environ, "LF_DEVICE": "kunlun",
                                                   "LF_KUNLUN_HOME": str(build / "simulators/kunlun/plain")}))):

@@ -7,7 +7,7 @@ build=${1:?usage: tidy.sh BUILD_DIR [untrusted | FILE...]}
 shift
 untrusted=(runtime/config/toml_file.cpp runtime/data/line_index.cpp runtime/data/json_text.cpp
            runtime/data/media/png.cpp runtime/data/media/exif.cpp runtime/plugins/elf_file.cpp runtime/plugins/elf_note.cpp
-           runtime/plugins/linkage.cpp runtime/plugins/lock.cpp runtime/plugins/dependencies.cpp
+           runtime/plugins/linkage.cpp runtime/plugins/lock.cpp runtime/plugins/parts.cpp runtime/plugins/dependencies.cpp
            runtime/weights/safetensors_header.cpp runtime/checkpoint/manifest.cpp runtime/launch/store_server.cpp)
 if [ "${1:-}" = untrusted ]; then
   files=("${untrusted[@]}")

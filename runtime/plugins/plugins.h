@@ -38,7 +38,7 @@ struct Manifest {
   std::string torch;                    // "none", or the LibTorch build it was compiled with
   std::vector<std::string> required_extensions;
   std::vector<std::string> parts;  // patterns of the files that it opens by itself; see parts.h
-  std::string compiler;  // LF_COMPILER_ABI of its code; empty: it has no note of that
+  std::string compiler;            // LF_COMPILER_ABI of its code; empty: it has no note of that
 };
 
 // A folder's plugins.lock: heeded where it is there; needed in every folder (`--locked`); or not looked at.

@@ -39,8 +39,8 @@ LF_EXPORT const lf_plugin *lf_plugin_entry(uint32_t host_abi_major, uint32_t hos
  *   {"abi":"0.1","kind":"model","id":"qwen_vl","version":"0.1.0","interfaces":["lf.model/1"],"torch":"none"}
  * "torch" is "none", or the exact LibTorch build a plugin was compiled with ("2.11.0+cu130"): then the core's must be
  * the same. Optional: "requires":["lf.media/1"], host extensions without which the plugin cannot work; and
- * "parts":["NAME_*.so"], further shared objects that the plugin opens by itself, as paths from its own folder, whose last
- * component may be a pattern of the shell's. Whatever file fits one is judged and locked as the plugin itself is.
+ * "parts":["NAME_*.so"], further shared objects that the plugin opens by itself, as paths from its own folder, whose
+ * last component may be a pattern of the shell's. Whatever file fits one is judged and locked as the plugin itself is.
  * Readable with `readelf -p .note.lfplugin FILE`. Usage: LF_PLUGIN_MANIFEST("{...}"); once, at file scope.
  *
  * It adds another note, of type 2 in section .note.lfcompiler: the LF_COMPILER_ABI of the file it stands in. A plugin

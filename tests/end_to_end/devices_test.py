@@ -371,7 +371,8 @@ class Devices(unittest.TestCase):
             kept = pathlib.Path(__file__).resolve().parent.parent / "fixtures/abi/kept-0.1/model_c.lfplugin.so"
             (plugins / kept.name).write_bytes(kept.read_bytes())
             (plugins / kept.name).chmod(0o755)
-            config.parent.mkdir()
+            (config.parent / "none").mkdir(parents=True)
+            (config.parent / "none/inputs.safetensors").write_bytes(b"")  # of a parity case that does not get so far
             config.write_text('{"model_type": "bytes", "width": 16}')
         return plugins, ("model.family=template_c", f"model.config={config}", "data.max_tokens=512", "data.micro_batches=3")
 
@@ -440,7 +441,7 @@ class Devices(unittest.TestCase):
             file.write(b"x")
         self.refuses(69, there(*words, env=environment), run, f"its part {part}: expected sha256 ", " as locked, got ")
         os.chmod(part, 0o666)
-        self.refuses(69, there(*words, env=environment), run, f"its part {part}: expected a file that only its owner may write")
+        self.refuses(78, there(*words, env=environment), run, f"its part {part}: expected a file that only its owner may write")
         self.assertFalse(run.exists())
 
     def test_the_devices_profiler_is_told_of_each_step_and_what_is_done_in_it(self):

@@ -107,10 +107,12 @@ class Failures(unittest.TestCase):
                       result.stderr)
 
     def test_samples_that_are_cut_or_too_long_are_counted_for_people_too(self):
-        for too_long, said in (("cut", "cut to data.max_tokens = 40"), ("skip", "longer than data.max_tokens = 40")):
-            job = self.job(samples=40, data={"max_tokens": 40, "too_long": too_long, "max_bad": 1.0}, job={"steps": 3})
-            result = lfrun(job, "--fresh")
-            counted = metrics(sorted((self.folder / "job").glob("run*"))[-1])[-1]["samples_in_all"]
+        job = self.job(samples=40, data={"max_tokens": 120, "max_bad": 1.0}, job={"steps": 3})
+        for too_long, said in (("cut", "cut to data.max_tokens = 120"), ("skip", "longer than data.max_tokens = 120")):
+            run = self.folder / too_long
+            result = lfrun(job, "--set", f"data.too_long={too_long}", "--set", f"job.output={run}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            counted = metrics(run)[-1]["samples_in_all"]
             many = counted["cut" if too_long == "cut" else "too_long"]
             self.assertGreater(many, 0)
             self.assertRegex(result.stderr, f"of {counted['seen']} samples since the first step: .*{many} {said}")

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "core/error.h"
+#include "train/saved_files.h"
 #include "train/saving.h"
 #include "train/session.h"
 #include "train/weights.h"
@@ -101,10 +102,11 @@ int run_export(std::span<const std::string> arguments, const PluginPlaces& place
       checkpoint.read(parameter.name + (averaged ? kAverageSuffix : ""), parameter.shape, DType::kF32,
                       store.master().data() + slot.offset);
   }
+  const std::vector<ExtraFile> extra = saved_files(session);
   if (request.adapter)
-    source.export_adapters(store, config, session.model_config, request.out);
+    source.export_adapters(store, config, session.model_config, extra, request.out);
   else
-    source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), request.out);
+    source.export_model(store, request.dtype, session.model_config, tokenizer_folder(config), extra, request.out);
   fmt::print("{}: step {}{}\n", request.out.string(), checkpoint.state().step, averaged ? ", moving average" : "");
   return static_cast<int>(Exit::kDone);
 }

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/log.h"
+#include "train/saved_files.h"
 #include "weights/opening.h"
 
 namespace lf {
@@ -11,14 +13,15 @@ namespace lf {
 void export_models(const TrainedRun& run) {
   const ParameterStore& store = *run.state.store;
   const auto take_average = [&] { copy_average(run.state); };
+  const std::vector<ExtraFile> extra = saved_files(run.session);
   const auto write = [&](const std::filesystem::path& model) {
     run.source.export_model(store, run.config.checkpoint.export_dtype, run.session.model_config,
-                            tokenizer_folder(run.config), model);
+                            tokenizer_folder(run.config), extra, model);
   };
   const bool instead = run.state.average != nullptr && run.config.ema.export_as == "instead";
   if (instead) take_average();
   if (!run.session.model->description().adapters.empty()) {
-    run.source.export_adapters(store, run.config, run.session.model_config, run.directory.path() / "adapter");
+    run.source.export_adapters(store, run.config, run.session.model_config, extra, run.directory.path() / "adapter");
     log::info("adapters, for peft: {}", (run.directory.path() / "adapter").string());
   }
   if (!run.config.checkpoint.export_model) return;

@@ -172,6 +172,9 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
             model = std::move(opened);
           });
   if (device && model) place_of_model(*this, *device);  // or throws, before anything is made on it
+  if (model)
+    model_files =
+        plugins.load(PluginKind::kModel, job.model.family).interface<lf_model_files_api>(LF_MODEL_FILES_INTERFACE);
   if (options.open_policy) attempt({"balance.policy"}, [&] { policy = open_policy(job, plugins, host); });
 }
 

@@ -13,6 +13,7 @@
 #include "core/problems.h"
 #include "data/media/media_reader.h"
 #include "lf/plugin_api/collective.h"
+#include "lf/plugin_api/model_files.h"
 #include "model/description.h"
 #include "model/device.h"
 #include "model/runner.h"
@@ -52,6 +53,7 @@ struct Session {
   std::unique_ptr<Device> device;
   const lf_collective_api* collectives = nullptr;  // of the device's plugin; null: it offers none
   std::unique_ptr<Model> model;
+  const lf_model_files_api* model_files = nullptr;  // of the model's plugin; null: it offers none
   std::unique_ptr<Policy> policy;
 };
 

@@ -111,7 +111,8 @@ void WeightSource::fill(const ParameterStore& store, uint64_t seed) const {
 }
 
 void WeightSource::export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
-                                const std::filesystem::path& tokenizer, const std::filesystem::path& target) const {
+                                const std::filesystem::path& tokenizer, const std::vector<ExtraFile>& extra,
+                                const std::filesystem::path& target) const {
   PosixFileSystem files;
   const std::vector<ParameterInfo> table = store.description().own_parameters();
   ModelExport out = [&] {
@@ -126,6 +127,7 @@ void WeightSource::export_model(const ParameterStore& store, const std::string& 
     request.tokenizer = tokenizer;
     return ModelExport::from_scratch(files, std::move(request), target);
   }();
+  out.add(extra);
   out.create();
   for (const ParameterSlot& slot : store.slots()) {
     if (slot.parameter >= table.size()) continue;  // an adapter's
@@ -158,10 +160,11 @@ std::vector<float> WeightSource::own_values(const ParameterStore& store, const P
 }
 
 void WeightSource::export_adapters(const ParameterStore& store, const JobConfig& config,
-                                   const std::string& model_config, const std::filesystem::path& target) const {
+                                   const std::string& model_config, const std::vector<ExtraFile>& extra,
+                                   const std::filesystem::path& target) const {
   PosixFileSystem files;
   const AdapterExport made = adapter_export(store, config, model_config);
-  write_adapter_directory(files, made, target);
+  write_adapter_directory(files, made, extra, target);
   if (made.diffusers && !made.whole_modules.empty())
     log::warning(
         "{}: pytorch_lora_weights.safetensors, for pipelines of diffusers, has adapters alone; what lora.also_train "

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/job.h"
 #include "model/parameter_store.h"
@@ -25,14 +26,15 @@ class WeightSource {
   // Writes `target`, a directory that transformers opens, complete or not at all. A directory that the job started from
   // is written over again in its own layout; parameters that were frozen keep their very bytes; adapters are merged.
   // dtype: "source", "fp32" or "bf16"; without a source, "source" is what config.json states, else what the job
-  // computes in.
+  // computes in. `extra`: beside the weights, see saved_files.h.
   void export_model(const ParameterStore& store, const std::string& dtype, const std::string& model_config,
-                    const std::filesystem::path& tokenizer, const std::filesystem::path& target) const;
+                    const std::filesystem::path& tokenizer, const std::vector<ExtraFile>& extra,
+                    const std::filesystem::path& target) const;
 
   // Writes `target`, a directory of the adapters (and of what is trained beside them) that peft opens over the base,
   // and pipelines of diffusers where config.json is of one of its models.
   void export_adapters(const ParameterStore& store, const JobConfig& config, const std::string& model_config,
-                       const std::filesystem::path& target) const;
+                       const std::vector<ExtraFile>& extra, const std::filesystem::path& target) const;
 
   const LoadPlan* plan() const { return plan_.get(); }
   // What begins at random beside a directory's weights, for a person; empty: nothing.

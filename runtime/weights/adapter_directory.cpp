@@ -228,7 +228,8 @@ void write_for_pipelines(FileSystem& files, const fs::path& file, const AdapterE
 
 }  // namespace
 
-void write_adapter_directory(FileSystem& files, const AdapterExport& made, const fs::path& target) {
+void write_adapter_directory(FileSystem& files, const AdapterExport& made, const std::vector<ExtraFile>& extra,
+                             const fs::path& target) {
   const Json config = config_of(made);
   std::vector<NamedTensor> tensors;
   for (const AdapterTensor& tensor : made.tensors) tensors.push_back({tensor.name, &tensor});
@@ -239,6 +240,7 @@ void write_adapter_directory(FileSystem& files, const AdapterExport& made, const
   write_tensors(files, temporary / kWeightsName, tensors, {{"format", "pt"}});
   write_file(files, temporary / kConfigName, config.dump(2) + "\n");
   if (made.diffusers) write_for_pipelines(files, temporary / kPipelineName, made, config);
+  for (const ExtraFile& file : extra) write_file(files, temporary / file.name, file.bytes);
   files.sync_directory(temporary);
   replace_tree(files, temporary, target);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mesh/parameter.h"
+#include "weights/copy_files.h"
 #include "weights/file_system.h"
 #include "weights/safetensors.h"
 
@@ -71,6 +72,8 @@ struct AdapterExport {
 };
 
 // Complete under its name, or not there at all. f32.
-void write_adapter_directory(FileSystem& files, const AdapterExport& made, const std::filesystem::path& target);
+// `extra`: beside them.
+void write_adapter_directory(FileSystem& files, const AdapterExport& made, const std::vector<ExtraFile>& extra,
+                             const std::filesystem::path& target);
 
 }  // namespace lf

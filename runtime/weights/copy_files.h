@@ -15,6 +15,11 @@ struct CopiedFile {
   uint64_t bytes = 0;
 };
 
+// A whole file, by its name in the new directory.
+struct ExtraFile {
+  std::string name, bytes;
+};
+
 // Everything under `directory` but `except` (relative names), hidden folders, and whatever lies around `target`.
 // Weights in other files or formats are left out, since they would be stale beside new ones; their names are appended
 // to `left_out`. Symbolic links to files are resolved; links to folders are not followed.

@@ -212,6 +212,22 @@ std::vector<IndexedTensor> ModelExport::indexed() const {
   return all;
 }
 
+void ModelExport::add(const std::vector<ExtraFile>& extra) {
+  for (const ExtraFile& file : extra) {
+    const bool written =
+        std::any_of(texts_.begin(), texts_.end(), [&](const auto& own) { return own.first == file.name; }) ||
+        std::any_of(outputs_.begin(), outputs_.end(), [&](const File& own) { return own.name == file.name; });
+    if (written) fail(Exit::kBug, "{}: {} is saved twice", target_.string(), file.name);
+    std::erase_if(copies_, [&](const CopiedFile& copy) {
+      if (copy.relative != file.name) return false;
+      total_bytes_ -= copy.bytes;
+      return true;
+    });
+    texts_.emplace_back(file.name, file.bytes);
+    total_bytes_ += file.bytes.size();
+  }
+}
+
 void ModelExport::create() {
   const uint64_t available = files_->available_bytes(target_);
   if (available < total_bytes_ + kSlack)

@@ -48,6 +48,9 @@ class ModelExport {
   // Names of weight files beside the source's that are not carried over.
   const std::vector<std::string>& left_out() const { return left_out_; }
 
+  // Before create(): also these, in place of what would be copied under their names. A kBug for a name that the export
+  // itself writes.
+  void add(const std::vector<ExtraFile>& extra);
   // Makes "<target>.tmp" with everything but the parameters. Throws lf::Error(kCannotCreate) when the disk has too
   // little room, else as FileSystem does.
   void create();

@@ -120,6 +120,7 @@ seconds = 0.01
     def assert_same_files(self, one, other):
         files = lambda folder: {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
         ours, theirs = files(one), files(other)
+        theirs.pop(pathlib.Path("stats.json"))  # of the job's data
         self.assertEqual(ours.keys(), theirs.keys())
         for name in ours:
             self.assertTrue(ours[name] == theirs[name], name)
@@ -150,6 +151,52 @@ seconds = 0.01
                  "weight_map": {name: file for file, own in parts.items() for name in own}}
         (model / "model.safetensors.index.json").write_text(json.dumps(index))
         self.assert_same_files(model, self.train("sharded", model, *STILL) / "model")
+
+    def test_statistics_that_were_trained_with_are_saved_where_lerobots_processors_read_them(self):
+        pair = lambda low, high: ("F32", [2], array.array("f", [low, high]).tobytes())
+        model = self.model("processed")
+        step = lambda name, **more: {"registry_name": name, "config": {"norm_map": {"ACTION": "QUANTILES", "STATE": "QUANTILES"}}, **more}
+        state = "policy_preprocessor_step_1_normalizer_processor.safetensors"
+        (model / "policy_preprocessor.json").write_text(json.dumps(
+            {"name": "policy_preprocessor", "steps": [{"registry_name": "to_batch_processor", "config": {}},
+                                                      step("normalizer_processor", state_file=state)]}))
+        (model / "policy_postprocessor.json").write_text(json.dumps(
+            {"name": "policy_postprocessor", "steps": [step("unnormalizer_processor")]}))
+        write({"action.q01": pair(1, 1), "action.max": pair(2, 2), "observation.other.q01": pair(5, 5)}, model / state)
+        data = json.loads((PUSHT / "meta/stats.json").read_text())
+        run = self.train("processed", model, *STILL, "model.options.normalization_floor=3")
+        made = "policy_postprocessor_step_0_unnormalizer_processor.safetensors"
+        exported = self.folder / "processed_again"
+        result = lfrun("export", run, exported)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for folder in (run / "model", exported):
+            stats = json.loads((folder / "stats.json").read_text())
+            for feature in ("action", "observation.state"):
+                for number in range(2):
+                    low, deviation = data[feature]["q01"][number], data[feature]["std"][number]
+                    self.assertAlmostEqual(stats[feature]["q01"][number], low, delta=1e-4)
+                    self.assertAlmostEqual(stats[feature]["q99"][number], low + 3 * deviation, delta=1e-4)
+                for name in (state, made):
+                    saved = array.array("f", read(folder / name)[feature + ".q99"][2])
+                    self.assertEqual(list(saved), stats[feature]["q99"])
+            self.assertNotIn("action.max", read(folder / state))
+            self.assertEqual(read(folder / state)["observation.other.q01"], pair(5, 5))
+            steps = json.loads((folder / "policy_postprocessor.json").read_text())["steps"]
+            self.assertEqual(steps[0]["state_file"], made)
+            self.assertEqual((folder / "policy_preprocessor.json").read_bytes(), (model / "policy_preprocessor.json").read_bytes())
+
+    def test_of_two_directories_statistics_are_saved_where_they_share_them_and_else_a_warning_says_so(self):
+        model, second = self.model("twice"), self.folder / "second_pusht"
+        shutil.copytree(PUSHT, second)
+        both = f"data.path={json.dumps([str(PUSHT), str(second)])}"
+        run, result = self.run_job("own_statistics", model, *STILL, both)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("set model.options.statistics", result.stderr)
+        self.assertFalse((run / "model/stats.json").exists())
+        run, result = self.run_job("shared_statistics", model, *STILL, both, f'model.options.statistics="{PUSHT}/meta/stats.json"')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("set model.options.statistics", result.stderr)
+        self.assertIn("action", json.loads((run / "model/stats.json").read_text()))
 
     def test_what_is_trained_changes_all_that_gets_a_gradient_and_nothing_else(self):
         model = self.model("whole")
@@ -261,6 +308,7 @@ seconds = 0.01
         self.assertNotIn(joint + "paligemma.model.language_model.layers.1.mlp.gate_proj", modules)
         zero = {name for name, (_, _, data) in tensors.items() if name.endswith(".lora_B.weight") and not any(data)}
         self.assertEqual(zero, {f"base_model.model.{joint}paligemma.model.language_model.layers.1.self_attn.q_proj.lora_B.weight"})
+        self.assertEqual((run / "adapter/stats.json").read_bytes(), (run / "model/stats.json").read_bytes())
         applied = self.train("applied", model, f"lora.path={run / 'adapter'}", *STILL)
         merged = self.train("merged", run / "model", *STILL)
         self.assertNotEqual(metrics(applied)[0]["loss"], metrics(run)[0]["loss"])

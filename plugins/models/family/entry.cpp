@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "family/stage.h"
 #include "lf/plugin_api/model.h"
 #include "lf/plugin_sdk/answer.hpp"
+#include "lf/plugin_sdk/tensor.hpp"
 
 struct lf_model_s {
   lf_model_s(const lf_host* lent, std::unique_ptr<lf::family::Model> made)
@@ -25,6 +27,7 @@ struct lf_model_s {
   std::unique_ptr<lf::family::Model> family;
   lf::family::Description description;
   lf::family::ModelState state;
+  std::deque<std::string> file_names;  // of saved files that were handed over
 };
 
 namespace lf::family {
@@ -159,6 +162,21 @@ int32_t drop(lf_stage stage, uint64_t micro_batch, lf_err* err) {
   return sdk::guard(err, [&] { stage_of(stage).drop(micro_batch); });
 }
 
+int32_t saved_files(lf_model model, lf_named_tensor* files, uint32_t cap, uint32_t* n, lf_err* err) {
+  return sdk::guard(err, [&] {
+    const std::vector<SavedFile> all = model->family->saved_files();
+    *n = static_cast<uint32_t>(all.size());
+    for (size_t i = 0; i < std::min<size_t>(cap, all.size()); ++i) {
+      model->file_names.push_back(all[i].name);
+      auto file = sdk::with_header<lf_named_tensor>();
+      file.name = sdk::str(model->file_names.back());
+      const int64_t shape[] = {static_cast<int64_t>(all[i].bytes.size())};
+      file.tensor = sdk::give(std::vector<uint8_t>(all[i].bytes.begin(), all[i].bytes.end()), LF_DTYPE_U8, shape);
+      sdk::answer(&files[i], file);
+    }
+  });
+}
+
 int32_t adapt(lf_model model, const lf_adapter* adapters, uint32_t n, lf_err* err) {
   return sdk::guard(err, [&] { model->state.adapters = AdapterTable(model->family->spec(), {adapters, n}); });
 }
@@ -187,6 +205,12 @@ lf_model_api common_table() noexcept {
   table.backward = backward;
   table.drop = drop;
   table.adapt = adapt;
+  return table;
+}
+
+lf_model_files_api model_files_table() noexcept {
+  auto table = sdk::with_header<lf_model_files_api>();
+  table.files = saved_files;
   return table;
 }
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "family/model.h"
+#include "lf/plugin_api/model_files.h"
 #include "lf/plugin_sdk/guard.hpp"
 
 namespace lf::family {
@@ -22,6 +23,9 @@ using CreateModel = std::unique_ptr<Model> (*)(const lf_host* host, const nlohma
 // Everything but create.
 lf_model_api common_table() noexcept;
 int32_t create_model(CreateModel create, const lf_host* host, lf_str request, lf_model* out, lf_err* err) noexcept;
+
+// Of families whose Model has saved_files.
+lf_model_files_api model_files_table() noexcept;
 
 template <CreateModel kCreate>
 lf_model_api model_table() noexcept {

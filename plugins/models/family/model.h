@@ -13,6 +13,7 @@
 #include "components/parameter_table.h"
 #include "family/columns.h"
 #include "family/features.h"
+#include "family/saved_file.h"
 #include "lf/plugin_api/model.h"
 #include "nn/chain.h"
 #include "nn/parameter.h"
@@ -99,6 +100,8 @@ class Model {
   // atoms: n rows of the component's features.
   virtual lf_cost cost(uint32_t component, uint32_t unit, std::span<const double> atoms) const = 0;
   virtual std::unique_ptr<Blocks> blocks(const BlocksRequest& request) const = 0;
+  // Of a family that offers lf.model_files/1: what is saved beside the trained weights, see plugin_api/model_files.h.
+  virtual std::vector<SavedFile> saved_files() const { return {}; }
 };
 
 }  // namespace lf::family

@@ -25,16 +25,17 @@ namespace {
 
 using nlohmann::json;
 
-// Beside the model, with the statistics by which lerobot prepares what a policy gets.
-constexpr const char* kLerobotsProcessor = "policy_preprocessor.json";
-
 class Pi05Model final : public family::Model {
  public:
-  Pi05Model(Pi05Config config, const Naming& naming, std::unique_ptr<RecordedFrames> frames)
+  // directory: of the frames whose statistics are the model's; empty: none are. source: where the weights come from.
+  Pi05Model(Pi05Config config, const Naming& naming, std::unique_ptr<RecordedFrames> frames, std::string directory,
+            std::filesystem::path source)
       : config_(std::move(config)),
         parts_(compose(config_, naming)),
         spec_(model_spec(parts_, config_)),
-        frames_(std::move(frames)) {}
+        frames_(std::move(frames)),
+        directory_(std::move(directory)),
+        source_(std::move(source)) {}
 
   const family::ModelSpec& spec() const override { return spec_; }
   family::Features features(const lf_sample& sample) const override {
@@ -59,6 +60,10 @@ class Pi05Model final : public family::Model {
   std::unique_ptr<family::Blocks> blocks(const family::BlocksRequest& request) const override {
     return make_blocks(parts_, request);
   }
+  std::vector<family::SavedFile> saved_files() const override {
+    if (directory_.empty()) return {};
+    return frames_->files(directory_, source_);
+  }
 
  private:
   std::vector<PolicySample> samples_of(const lf_sample& sample) const {
@@ -70,7 +75,22 @@ class Pi05Model final : public family::Model {
   const Pi05 parts_;
   const family::ModelSpec spec_;
   const std::unique_ptr<RecordedFrames> frames_;
+  const std::string directory_;
+  const std::filesystem::path source_;
 };
+
+// Whose statistics the policy is trained with: those of data.path's only directory, or of any of several that share a
+// file of them. Empty where there is nothing that whoever opens the policy could go by; told, where that is a pity.
+std::string directory_of_statistics(const lf_host* host, const json& data, bool shared) {
+  const json paths = data.value("path", json::array());
+  if (!paths.is_array() || paths.empty() || !paths.front().is_string()) return {};
+  if (paths.size() == 1 || shared) return paths.front().get<std::string>();
+  host->log(host, LF_LOG_WARNING,
+            sdk::str("data.path: several directories, each normalised by statistics of its own, and a policy's "
+                     "directory has room for those of one: none are saved, and lerobot's processors beside the source "
+                     "are copied as they are; set model.options.statistics to a stats.json for all of them"));
+  return {};
+}
 
 // Without path and config the table is the model's config, and says nothing of data.
 json data_options(const json& request) {
@@ -105,18 +125,15 @@ std::unique_ptr<family::Model> create(const lf_host* host, const json& request) 
   const json path = request.value("path", json());
   const Naming naming = path.is_string() ? naming_of(path.get<std::string>()) : Naming{};
   const family::JobRequest job = family::read_request(request);
+  const bool shared = !options.statistics.empty();
   auto frames = std::make_unique<RecordedFrames>(host, config, std::move(options), job.tokenizer.string(),
                                                  request.value("seed", uint64_t{0}));
+  std::string directory;
   if (job.has_samples) {
     frames->open_tokenizer();
-    if (std::error_code error; path.is_string() && std::filesystem::exists(job.model / kLerobotsProcessor, error))
-      host->log(
-          host, LF_LOG_WARNING,
-          sdk::str(fmt::format("{}: its statistics are those of the source's own data, and it is copied as it is; "
-                               "let lerobot write it anew for other data",
-                               (job.model / kLerobotsProcessor).string())));
+    directory = directory_of_statistics(host, job.data, shared);
   }
-  return std::make_unique<Pi05Model>(std::move(config), naming, std::move(frames));
+  return std::make_unique<Pi05Model>(std::move(config), naming, std::move(frames), std::move(directory), job.model);
 }
 
 }  // namespace lf::pi05

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -26,6 +28,10 @@ class RecordedFrames {
   void open_tokenizer() const { frames_.open_tokenizer(); }
   SampleSize size(const lf_sample& sample) const;
   PolicySample read(const lf_sample& sample) const;
+  // What to save beside the policy that `directory` trained; `source`: the folder that it came from, or empty.
+  std::vector<family::SavedFile> files(const std::string& directory, const std::filesystem::path& source) const {
+    return robot::processor_files(frames_.statistics(directory), source);
+  }
 
  private:
   const Pi05Config config_;

@@ -48,7 +48,7 @@ TEST(AdapterDirectory, what_peft_saved_is_written_again_as_the_same_bytes) {
     const Scratch scratch;
     PosixFileSystem files;
     const AdapterDirectory read = AdapterDirectory::open(by_peft(family));
-    write_adapter_directory(files, again(read), scratch / "adapter");
+    write_adapter_directory(files, again(read), {}, scratch / "adapter");
     EXPECT_EQ(slurp(scratch / "adapter/adapter_model.safetensors"),
               slurp(by_peft(family) / "adapter_model.safetensors"));
     const auto theirs = nlohmann::json::parse(slurp(by_peft(family) / "adapter_config.json"));
@@ -105,7 +105,7 @@ TEST(AdapterDirectory, pipelines_of_diffusers_find_their_file_with_ranks_and_sca
   made.diffusers = made.exact = true;
   made.whole_modules = {"norm_out.linear"};
   made.tensors.push_back({"base_model.model.norm_out.linear.weight", {1}, {1.0f}});
-  write_adapter_directory(files, made, scratch / "adapter");
+  write_adapter_directory(files, made, {}, scratch / "adapter");
   const SafetensorsFile file(scratch / "adapter/pytorch_lora_weights.safetensors");
   EXPECT_EQ(file.tensors().size(), 2 * read.adapters().size()) << "adapters alone";
   for (const TensorEntry& tensor : file.tensors()) {

@@ -53,6 +53,26 @@ void write_all(ModelExport& out, const LoadPlan& plan) {
     out.write(i, kAlone, whole(plan.table()[i].shape), DType::kF32, load(plan, i).data());
 }
 
+TEST(Export, an_extra_file_takes_the_place_of_the_sources_and_counts_as_part_of_the_directory) {
+  Source source;
+  PosixFileSystem files;
+  const ModelDirectory directory = ModelDirectory::open(source.path);
+  const LoadPlan plan(directory, test::sharded_table(), {});
+  test::spit(source.path / "stats.json", "the source's");
+  ModelExport out = ModelExport::over_source(files, plan, source.scratch / "model", std::nullopt);
+  const uint64_t before = out.total_bytes();
+  out.add({{"stats.json", "ours"}, {"new.json", "{}"}});
+  EXPECT_EQ(out.total_bytes(), before - 12 + 4 + 2);
+  EXPECT_THROW(out.add({{"model-00001-of-00003.safetensors", ""}}), Error);
+  EXPECT_THROW(out.add({{"new.json", "again"}}), Error);
+  out.create();
+  write_all(out, plan);
+  out.publish(out.written_bytes());
+  EXPECT_EQ(test::slurp(source.scratch / "model/stats.json"), "ours");
+  EXPECT_EQ(test::slurp(source.scratch / "model/new.json"), "{}");
+  EXPECT_EQ(test::slurp(source.scratch / "model/tokenizer.json"), "{}");
+}
+
 TEST(Export, what_the_source_lacks_goes_to_its_last_file_and_to_the_index_under_the_given_configuration) {
   Source source;
   PosixFileSystem files;

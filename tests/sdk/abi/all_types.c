@@ -6,6 +6,7 @@
 #include "lf/plugin_api/entry.h"
 #include "lf/plugin_api/media.h"
 #include "lf/plugin_api/model.h"
+#include "lf/plugin_api/model_files.h"
 #include "lf/plugin_api/parallel.h"
 #include "lf/plugin_api/slice.h"
 
@@ -45,6 +46,7 @@ typedef struct lf_all_types {
   lf_balance_report *balance_report;
   lf_range *range;
   lf_place *place;
+  lf_model_files_api *model_files;
 } lf_all_types;
 
 LF_EXPORT lf_all_types lf_all_types_of_the_abi;

@@ -65,6 +65,10 @@ EpisodeReader::EpisodeReader(const lf_host* host, const family::MediaAccess& med
       resize_(options.resize),
       relative_(options.relative_actions) {
   for (const auto& [number, first] : directory_.data_files()) files_.emplace(number, std::make_unique<LoadedFile>());
+  if (options.state_in_prompt) used_.state = {options.state_normalization, {}};
+  used_.action.kind = options.action_normalization;
+  used_.relative_actions = options.relative_actions;
+  used_.relative_exclude = options.relative_exclude;
   choose_columns(host, options);
   choose_cameras(host, options);
   choose_normalizers(host, options);
@@ -105,6 +109,14 @@ void EpisodeReader::choose_columns(const lf_host* host, const RobotOptions& opti
                        place, action.names[i], i, from));
       break;
     }
+}
+
+UsedStatistics EpisodeReader::statistics() const {
+  UsedStatistics used = used_;
+  if (used.state) used.state->statistics = state_normalizer_.statistics();
+  used.action.statistics = action_normalizer_.statistics();
+  if (const Feature* action = directory_.find(columns_.action)) used.action_names = action->names;
+  return used;
 }
 
 void EpisodeReader::choose_cameras(const lf_host* host, const RobotOptions& options) {

@@ -12,6 +12,7 @@
 #include "pi05/data/directory.h"
 #include "pi05/data/frame_file.h"
 #include "pi05/data/normalizer.h"
+#include "pi05/data/processor_files.h"
 #include "pi05/data/robot_samples.h"
 
 namespace lf::robot {
@@ -43,6 +44,8 @@ class EpisodeReader {
   // How many cameras see something. Looks into the videos' headers: each must reach to the frame.
   int64_t present_views(const Moment& moment) const;
   std::vector<std::vector<uint8_t>> views(const Moment& moment) const;
+  // How states and actions are normalised, for whoever opens what is trained.
+  UsedStatistics statistics() const;
   // By view: the camera's feature; "": absent.
   std::vector<std::string> cameras() const;
 
@@ -74,6 +77,7 @@ class EpisodeReader {
   bool relative_ = false;
   std::vector<int64_t> relative_places_;
   Normalizer state_normalizer_, action_normalizer_;
+  UsedStatistics used_;  // without the numbers
 
   std::map<FileNumber, std::unique_ptr<LoadedFile>> files_;
   mutable std::mutex mutex_;

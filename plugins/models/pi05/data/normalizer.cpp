@@ -18,17 +18,16 @@ constexpr double kLeastRange = 1e-6, kLeastShare = 1e-4;
 
 bool is_range(Normalization kind) { return kind != Normalization::kMeanDeviation && kind != Normalization::kNone; }
 
-// What stats.json calls low and high.
-std::pair<const char*, const char*> range_names(Normalization kind) {
-  if (kind == Normalization::kRange) return {"min", "max"};
-  return kind == Normalization::kInnerQuantiles ? std::pair{"q10", "q90"} : std::pair{"q01", "q99"};
-}
-
 [[noreturn]] void refuse_statistics(const std::string& path, const std::string& reason) {
   throw sdk::Failure(LF_E_INVALID, path + ": " + reason);
 }
 
 }  // namespace
+
+std::pair<const char*, const char*> range_names(Normalization kind) {
+  if (kind == Normalization::kRange) return {"min", "max"};
+  return kind == Normalization::kInnerQuantiles ? std::pair{"q10", "q90"} : std::pair{"q01", "q99"};
+}
 
 Shares shares_of(Normalization kind) {
   if (kind == Normalization::kQuantiles) return {0.01, 0.99};
@@ -78,6 +77,7 @@ Statistics read_statistics(const json& stats, const std::string& feature, int64_
 Normalizer::Normalizer(const Statistics& statistics, Normalization kind, double floor) {
   if (kind == Normalization::kNone) return;
   const bool range = is_range(kind);
+  used_ = statistics;
   zero_ = range ? statistics.low : statistics.mean;
   range_ = statistics.deviation;
   for (size_t i = 0; i < zero_.size(); ++i) {
@@ -89,8 +89,13 @@ Normalizer::Normalizer(const Statistics& statistics, Normalization kind, double 
       least = std::max(least, floor * statistics.deviation[i]);
     }
     if (range_[i] >= static_cast<float>(least)) continue;
-    range_[i] = static_cast<float>(least);
     floored_.push_back(static_cast<int64_t>(i));
+    if (range) {  // what the difference of the two is in single precision, so that who goes by them has it too
+      used_.high[i] = static_cast<float>(used_.low[i] + least);
+      range_[i] = used_.high[i] - used_.low[i];
+    } else {
+      used_.deviation[i] = range_[i] = static_cast<float>(least);
+    }
   }
   scale_ = range ? 2 : 1;
   shift_ = range ? 1 : 0;

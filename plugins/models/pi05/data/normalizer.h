@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,6 +18,9 @@ struct Statistics {
   std::vector<float> mean, deviation;
   std::vector<float> low, high;  // q01 and q99; or q10 and q90; or the least and the greatest: what becomes -1 and 1
 };
+
+// What stats.json calls low and high; of a kind that has them.
+std::pair<const char*, const char*> range_names(Normalization kind);
 
 // Which shares of all values lie below low and high: 0.01 and 0.99 for kQuantiles.
 struct Shares {
@@ -46,8 +50,11 @@ class Normalizer {
   void apply(std::span<float> values) const;
   // Which numbers of the vector have a range that was floored.
   const std::vector<int64_t>& floored() const { return floored_; }
+  // With the floors put in: by the formulas above, which know of none, they give the same numbers.
+  const Statistics& statistics() const { return used_; }
 
  private:
+  Statistics used_;
   std::vector<float> zero_, range_;
   float scale_ = 1, shift_ = 0;
   std::vector<int64_t> floored_;

@@ -100,6 +100,10 @@ RobotSampleSize RobotSamples::size(const lf_sample& sample) const {
   });
 }
 
+UsedStatistics RobotSamples::statistics(const std::string& directory) const {
+  return state_->reader(directory).statistics();
+}
+
 RobotSample RobotSamples::read(const lf_sample& sample) const {
   return family::at_place(sample, [&] {
     const FramePlace place = frame_place(sample);

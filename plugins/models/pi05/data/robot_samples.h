@@ -9,6 +9,7 @@
 
 #include "lf/plugin_api/host.h"
 #include "lf/plugin_api/model.h"
+#include "pi05/data/processor_files.h"
 #include "pi05/data/robot_options.h"
 #include "text/vocabulary.h"
 
@@ -59,6 +60,8 @@ class RobotSamples {
   // of videos are read.
   RobotSampleSize size(const lf_sample& sample) const;
   RobotSample read(const lf_sample& sample) const;
+  // Of a directory's frames. Errors are the directory's.
+  UsedStatistics statistics(const std::string& directory) const;
 
  private:
   struct State;

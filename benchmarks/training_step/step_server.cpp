@@ -94,7 +94,8 @@ int serve(const Arguments& arguments) {
   const Freezing freezing = freeze(description, {});
   const ParameterStore store(description, freezing, *session.device, compute_dtype(config));
   WeightSource(config, description).fill(store, 1);
-  Runner runner(*session.model, store, freezing, session.parallel, *session.device, LF_RECOMPUTE_NONE);
+  Runner runner(*session.model, store, freezing, session.parallel, *session.device,
+                place_of_model(session, *session.device), LF_RECOMPUTE_NONE);
   AdamW optimizer = make_optimizer(store, arguments.threads);
   const Fields fields(config.model.path / "batch/inputs.safetensors");
   const MicroBatch batch = collate_fields(*session.model, fields);

@@ -70,6 +70,7 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
          others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
          refusals(plugins));
   const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers), look);
+  if (survey.refused) fail(Exit::kConfig, "device {}: refused: {}: {}", wanted, found[0]->path.string(), survey.reason);
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
   require_one_each(wanted, survey, workers);

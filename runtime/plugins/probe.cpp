@@ -114,6 +114,7 @@ std::string signal_text(int signal) {
 struct Answer {
   std::optional<std::string> refusal;
   std::string text;
+  bool opened = false;  // it was asked: what refuses it then is its answer, or what it looked for
 };
 
 Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit, const Question& question) {
@@ -140,6 +141,8 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
   pid_t ended = 0;
   if (closed)
     while (Clock::now() < deadline && (ended = waitpid(child, &status, WNOHANG)) == 0) usleep(200);
+  const size_t end = said.find_first_not_of(kStages);
+  const bool opened = said.substr(0, end).find(kAsking) != std::string::npos;
   if (ended == 0) {
     kill(-child, SIGKILL);
     kill(child, SIGKILL);
@@ -147,16 +150,16 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
     }
     return {fmt::format("did not answer within {} s {}; it waits for something that is not there",
                         limit.count() / 1000.0, stage_text(said)),
-            ""};
+            "", opened};
   }
-  const size_t end = said.find_first_not_of(kStages);
   const char verdict = end == std::string::npos ? '\0' : said[end];
-  if (verdict == kRefused) return {one_line(said.substr(end + 1)), ""};
+  if (verdict == kRefused) return {one_line(said.substr(end + 1)), "", opened};
   if (WIFSIGNALED(status))
-    return {fmt::format("crashed on probe ({}) {}", signal_text(WTERMSIG(status)), stage_text(said)), ""};
+    return {fmt::format("crashed on probe ({}) {}", signal_text(WTERMSIG(status)), stage_text(said)), "", opened};
   if (verdict != kAccepted)
-    return {fmt::format("ended the process with code {} on probe {}", WEXITSTATUS(status), stage_text(said)), ""};
-  return {std::nullopt, said.substr(end + 1)};
+    return {fmt::format("ended the process with code {} on probe {}", WEXITSTATUS(status), stage_text(said)), "",
+            opened};
+  return {std::nullopt, said.substr(end + 1), opened};
 }
 
 struct Opened {
@@ -214,7 +217,7 @@ DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds
                            DeviceLook look) {
   const Answer answer = ask_in_child(
       candidate, limit, [workers, look](const lf_plugin* plugin) { return look_for_devices(plugin, workers, look); });
-  if (answer.refusal) return {.reason = *answer.refusal};
+  if (answer.refusal) return {.refused = !answer.opened, .reason = *answer.refusal};
   DeviceSurvey survey;
   std::istringstream text(answer.text);
   text >> survey.count >> survey.host >> survey.memory_bytes >> survey.torch_mode;

@@ -439,7 +439,7 @@ class Devices(unittest.TestCase):
         shutil.rmtree(run)
         with open(part, "ab") as file:
             file.write(b"x")
-        self.refuses(69, there(*words, env=environment), run, f"its part {part}: expected sha256 ", " as locked, got ")
+        self.refuses(78, there(*words, env=environment), run, f"its part {part}: expected sha256 ", " as locked, got ")
         os.chmod(part, 0o666)
         self.refuses(78, there(*words, env=environment), run, f"its part {part}: expected a file that only its owner may write")
         self.assertFalse(run.exists())

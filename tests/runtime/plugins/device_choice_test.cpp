@@ -103,6 +103,13 @@ TEST_F(ChooseDevice, a_driver_that_crashes_takes_a_child_process_with_it_and_no_
   EXPECT_THAT(refused("crashes"), HasSubstr("crashed on probe (signal 11, SIGSEGV) while it looked for devices"));
 }
 
+// The plugin is at fault, and not the machine.
+TEST_F(ChooseDevice, one_that_cannot_be_opened_as_what_it_says_is_refused_as_a_plugin_and_not_as_a_device) {
+  install({"broken"});
+  EXPECT_THAT(refused("broken", 1, Exit::kConfig),
+              HasSubstr("broken.lfplugin.so: crashed on probe (signal 11, SIGSEGV) while it was being opened"));
+}
+
 TEST_F(ChooseDevice, a_driver_that_never_answers_is_given_up) {
   install({"hangs"});
   const PluginSet plugins({folder_}, host());

@@ -99,6 +99,8 @@ foreach(device "cpu 1 0" "house 1 0" "cards 2 7" "others 1 8" "empty 0 0")
 endforeach()
 add_bad_plugin(device_crashes DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
                LF_TEST_ID="crashes" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=crash\(\))
+add_bad_plugin(device_broken DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
+               LF_TEST_ID="broken" LF_TEST_DEVICES=1 LF_TEST_IN_CONSTRUCTOR=crash\(\))
 add_bad_plugin(device_hangs DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
                LF_TEST_ID="hangs" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=hang\(\))
 

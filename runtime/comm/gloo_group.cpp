@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/version.h>
 
+#include "comm/gloo_store.h"
 #include "comm/peer_sockets.h"
 #include "comm/roll_call.h"
 #include "core/error.h"
@@ -29,48 +30,6 @@ constexpr milliseconds kPeerLook{10};     // between two looks at peers while a 
 constexpr milliseconds kConnect{20'000};  // once all addresses are known; a peer that died then leaves its pair waiting
 constexpr milliseconds kSettle{2'000};    // for an operation to end once its sockets are closed
 constexpr milliseconds kRollLook{1'000};  // between two looks of a waiting rank at whether the roll is called
-
-// Our store as c10d's: Gloo leaves addresses there. Waiting is asking again, so that it can be called off.
-class StoreForGloo final : public c10d::Store {
- public:
-  StoreForGloo(std::shared_ptr<Membership> membership, std::string prefix)
-      : c10d::Store(membership->config().form_timeout),
-        membership_(std::move(membership)),
-        prefix_(std::move(prefix)) {}
-
-  using c10d::Store::set;
-  c10::intrusive_ptr<Store> clone() override { return c10::make_intrusive<StoreForGloo>(membership_, prefix_); }
-  void set(const std::string& key, const std::vector<uint8_t>& value) override {
-    membership_->store().set(prefix_ + key, std::string(value.begin(), value.end()));
-  }
-  std::vector<uint8_t> get(const std::string& key) override {
-    wait({key}, timeout_);
-    const std::string value = membership_->store().get(prefix_ + key).value();
-    return {value.begin(), value.end()};
-  }
-  int64_t add(const std::string& key, int64_t value) override { return membership_->store().add(prefix_ + key, value); }
-  bool deleteKey(const std::string& key) override { return membership_->store().erase(prefix_ + key); }
-  bool check(const std::vector<std::string>& keys) override {
-    return std::all_of(keys.begin(), keys.end(),
-                       [&](const std::string& key) { return membership_->store().get(prefix_ + key).has_value(); });
-  }
-  int64_t getNumKeys() override { fail(Exit::kBug, "store: the number of keys is not kept"); }
-  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
-  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
-    const auto deadline = Clock::now() + timeout;
-    auto pause = std::chrono::microseconds(200);
-    while (!check(keys)) {
-      if (membership_->cancelled()) fail(Exit::kUnavailable, "cancelled");
-      if (Clock::now() > deadline) fail(Exit::kUnavailable, "not all ranks came within {} ms", timeout.count());
-      std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::microseconds(10'000));
-    }
-  }
-
- private:
-  std::shared_ptr<Membership> membership_;
-  std::string prefix_;
-};
 
 at::ScalarType scalar_type(int32_t dtype) {
   switch (dtype) {

@@ -1,7 +1,7 @@
 #include "data/telling_names.h"
 
-#include <algorithm>
-#include <iterator>
+#include <map>
+#include <set>
 
 namespace lf {
 namespace {
@@ -9,27 +9,34 @@ namespace {
 std::string last_parts(const std::filesystem::path& path, size_t count) {
   const std::vector<std::filesystem::path> parts(path.begin(), path.end());
   std::filesystem::path name;
-  for (size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i) name /= parts[i];
+  for (size_t i = parts.size() > count ? parts.size() - count : 0; i < parts.size(); ++i) name /= parts[i];
   return name.string();
+}
+
+std::filesystem::path without_last_slash(const std::filesystem::path& path) {
+  return path.has_filename() ? path : path.parent_path();
 }
 
 }  // namespace
 
 std::vector<std::string> telling_names(const std::vector<std::filesystem::path>& paths) {
-  std::vector<std::filesystem::path> whole;
-  for (const std::filesystem::path& path : paths) whole.push_back(path.has_filename() ? path : path.parent_path());
-  std::vector<std::string> names;
-  for (const std::filesystem::path& path : whole) {
-    const auto shared = [&](size_t count) {
-      return std::any_of(whole.begin(), whole.end(), [&](const std::filesystem::path& other) {
-        return other != path && last_parts(other, count) == last_parts(path, count);
-      });
-    };
-    size_t count = 1;
-    const auto most = static_cast<size_t>(std::distance(path.begin(), path.end()));
-    while (count < most && shared(count)) ++count;
-    names.push_back(last_parts(path, count));
+  std::set<std::filesystem::path> unclear;
+  for (const std::filesystem::path& path : paths) unclear.insert(without_last_slash(path));
+  std::map<std::filesystem::path, std::string> name_of;
+  // One part more for those that still share a name: absolute paths that differ have all of them at last.
+  for (size_t parts = 1; !unclear.empty(); ++parts) {
+    std::map<std::string, std::vector<std::filesystem::path>> by_name;
+    for (const std::filesystem::path& path : unclear) by_name[last_parts(path, parts)].push_back(path);
+    unclear.clear();
+    for (const auto& [name, sharing] : by_name) {
+      if (sharing.size() == 1)
+        name_of[sharing[0]] = name;
+      else
+        unclear.insert(sharing.begin(), sharing.end());
+    }
   }
+  std::vector<std::string> names;
+  for (const std::filesystem::path& path : paths) names.push_back(name_of.at(without_last_slash(path)));
   return names;
 }
 

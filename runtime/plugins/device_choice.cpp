@@ -30,9 +30,7 @@ std::string refusals(const PluginSet& plugins) {
 // Whether a file that says, or by its name would be, that device is refused: the plugin is at fault, not the machine.
 bool is_refused(const PluginSet& plugins, std::string_view id) {
   return std::any_of(plugins.candidates().begin(), plugins.candidates().end(), [&](const Candidate& candidate) {
-    if (!candidate.refusal) return false;
-    return candidate.manifest ? candidate.manifest->kind == PluginKind::kDevice && candidate.manifest->id == id
-                              : candidate.path.filename() == fmt::format("{}.lfplugin.so", id);
+    return candidate.refusal && would_be(candidate, PluginKind::kDevice, id);
   });
 }
 

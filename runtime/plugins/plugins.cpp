@@ -54,6 +54,11 @@ const void* Plugin::find_interface(std::string_view interface_id) const {
   return descriptor_->get_interface(sdk::str(interface_id));
 }
 
+bool would_be(const Candidate& candidate, PluginKind kind, std::string_view id) {
+  if (candidate.manifest) return candidate.manifest->kind == kind && candidate.manifest->id == id;
+  return candidate.path.filename() == fmt::format("{}.lfplugin.so", id);
+}
+
 PluginSet::PluginSet(const std::vector<std::filesystem::path>& dirs, PluginHost host, bool probing)
     : dirs_(dirs), host_(std::move(host)), probing_(probing), candidates_(list_plugins(dirs, host_)) {}
 
@@ -62,19 +67,16 @@ PluginSet::~PluginSet() {
 }
 
 const Candidate& PluginSet::find(PluginKind kind, std::string_view id) const {
-  const auto claims = [&](const Candidate& c) {
-    return c.manifest && c.manifest->kind == kind && c.manifest->id == id;
-  };
   std::vector<const Candidate*> accepted;
   const Candidate* refused = nullptr;  // that says it is, or by its file name would be, what is wanted
   std::vector<std::string> others;
   size_t n_refused = 0;
   for (const Candidate& candidate : candidates_) {
     n_refused += candidate.refusal.has_value();
-    const bool named = candidate.path.filename() == fmt::format("{}.lfplugin.so", id);
-    if (!candidate.refusal && claims(candidate))
+    const bool wanted = would_be(candidate, kind, id);
+    if (!candidate.refusal && wanted)
       accepted.push_back(&candidate);
-    else if (candidate.refusal && (claims(candidate) || (!candidate.manifest && named)))
+    else if (candidate.refusal && wanted)
       refused = &candidate;
     else if (!candidate.refusal && candidate.manifest->kind == kind)
       others.push_back(candidate.manifest->id);

@@ -75,6 +75,9 @@ struct Candidate {
   std::vector<PluginPart> parts;
 };
 
+// Whether the file says, or where nothing can be read of it, would be by its name, that plugin.
+bool would_be(const Candidate& candidate, PluginKind kind, std::string_view id);
+
 // All candidates, by folder in the order given and by name; no code of theirs runs. A file found twice is one
 // candidate. Throws lf::Error(kConfig) where a folder cannot be listed.
 std::vector<Candidate> list_plugins(const std::vector<std::filesystem::path>& dirs, const PluginHost& host);

@@ -10,7 +10,6 @@
 namespace lf {
 namespace {
 
-constexpr std::chrono::seconds kSurveyLimit{60};  // a cold driver takes seconds, and plugins have limits of their own
 constexpr std::string_view kHostDevice = "cpu";
 
 bool is_device(const Candidate& candidate) {
@@ -67,7 +66,7 @@ DeviceChoice choose_named(const PluginSet& plugins, std::string_view wanted, int
          "device {}: expected a device plugin of that name, searched {}: {}{}", wanted, searched(plugins),
          others.empty() ? "no device plugin is there" : fmt::format("there are {}", fmt::join(others, ", ")),
          refusals(plugins));
-  const DeviceSurvey survey = survey_device(*found[0], kSurveyLimit, static_cast<uint32_t>(workers), look);
+  const DeviceSurvey survey = survey_device(*found[0], kProbeLimit, static_cast<uint32_t>(workers), look);
   if (survey.refused) fail(Exit::kConfig, "device {}: refused: {}: {}", wanted, found[0]->path.string(), survey.reason);
   if (survey.count == 0)
     fail(Exit::kUnavailable, "device {}: {} finds no device: {}", wanted, found[0]->path.string(), survey.reason);
@@ -88,7 +87,7 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers, DeviceLook look) 
       host = true;
       continue;
     }
-    const DeviceSurvey survey = survey_device(candidate, kSurveyLimit, static_cast<uint32_t>(workers), look);
+    const DeviceSurvey survey = survey_device(candidate, kProbeLimit, static_cast<uint32_t>(workers), look);
     if (survey.count > 0) {
       there.push_back(fmt::format("{} has {}", name, devices(survey.count)));
       id = name;

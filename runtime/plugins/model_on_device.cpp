@@ -8,8 +8,6 @@
 namespace lf {
 namespace {
 
-constexpr std::chrono::seconds kModelLimit{10}, kDeviceLimit{60};
-
 bool in_device_memory(uint64_t abilities) { return (abilities & LF_MODEL_DEVICE_MEMORY) != 0; }
 
 }  // namespace
@@ -32,11 +30,11 @@ ModelPlace place_of_model(const Manifest& model, uint64_t abilities, const Devic
 
 void require_model_on_device(const PluginSet& plugins, std::string_view model, std::string_view device, bool fallback) {
   const Candidate& family = plugins.find(PluginKind::kModel, model);
-  const ModelSurvey asked = survey_model(family, kModelLimit);
+  const ModelSurvey asked = survey_model(family, kProbeLimit);
   if (asked.refusal) fail(Exit::kConfig, "{}: {}", family.path.string(), *asked.refusal);
   if (fallback || in_device_memory(asked.abilities)) return;
   const DeviceSurvey one =
-      survey_device(plugins.find(PluginKind::kDevice, device), kDeviceLimit, 1, DeviceLook::kOpenOne);
+      survey_device(plugins.find(PluginKind::kDevice, device), kProbeLimit, 1, DeviceLook::kOpenOne);
   if (one.count == 0) fail(Exit::kUnavailable, "device {}: {}", device, one.reason);
   place_of_model(*family.manifest, asked.abilities, {.id = device, .host = one.host, .torch_mode = one.torch_mode},
                  fallback);

@@ -14,9 +14,6 @@
 namespace lf {
 namespace {
 
-// Half a gigabyte of LibTorch from a cold network disk is no fault of the plugin's.
-constexpr std::chrono::seconds kProbeLimit{60};
-
 Exit exit_of(int32_t code) {
   switch (code) {
     case LF_E_INVALID:

@@ -85,6 +85,10 @@ std::vector<Candidate> list_plugins(const std::vector<std::filesystem::path>& di
 // The judgement on one file.
 Candidate judge_plugin(const std::filesystem::path& file, const PluginHost& host);
 
+// What a child process that opens a plugin may take: half a gigabyte of LibTorch from a cold network disk, or a driver
+// that wakes up, is no fault of the plugin's, and plugins have limits of their own.
+inline constexpr std::chrono::seconds kProbeLimit{60};
+
 // Opens the candidate in a child process (after comparing its bytes with the lock's, where there is one), calls its
 // entry and asks for its interfaces. The reason to refuse it, be it an error, an exception, a crash or silence for
 // longer than `limit`; none where all is well.

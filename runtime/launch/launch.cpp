@@ -49,7 +49,10 @@ PluginHost host_of(const CommandLine& line, const Environment& environment) {
 // is refused as such, since the job's own would be another than was meant.
 std::optional<std::string> device_of(const Environment& environment) {
   const auto found = environment.find("LF_DEVICE");
-  return found == environment.end() ? std::nullopt : std::optional(found->second);
+  if (found == environment.end()) return std::nullopt;
+  if (found->second.empty())
+    fail(Exit::kConfig, "LF_DEVICE: expected the id of a device plugin, or auto, got nothing; name one, or unset it");
+  return found->second;
 }
 
 std::vector<fs::path> plugin_dirs(const CommandLine& line) {
@@ -296,8 +299,6 @@ int run_tool(const std::string& command, const CommandLine& line, const Environm
   Request request(command, dirs, line, environment);
   request.arguments = line.words;
   if (const auto device = command == "parity" ? device_of(environment) : std::nullopt) {
-    if (device->empty())
-      fail(Exit::kConfig, "LF_DEVICE: expected the id of a device plugin, or auto, got nothing; name one, or unset it");
     const DeviceChoice choice =
         choose_device(PluginSet(dirs, host_of(line, environment)), *device, 1, device_named_by("LF_DEVICE"));
     request.arguments.insert(request.arguments.end(), {"--device", choice.id});

@@ -29,7 +29,8 @@ Exit codes: 0 valid; 65 bad data; 66 input missing; 69 device unavailable; 73 jo
 
 constexpr std::string_view kPluginsUsage = R"(lfrun plugins COMMAND [OPTION...]
 
-  lfrun plugins list        what each plugin says of itself, or why it is refused; runs none of them
+  lfrun plugins list        what each plugin says of itself, or why it is refused; runs none of them, and compares no
+                            bytes with the lock, as inspect, verify and every load do
   lfrun plugins inspect FILE...
                             libraries, symbols by class, exports, versions, LibTorch, hash; runs none of them
   lfrun plugins verify FILE...

@@ -22,6 +22,7 @@ DIR holds config.json, model.safetensors and a folder for each case, all of whic
   CASE/inputs.safetensors       the family's fields of one batch
   CASE/expected.safetensors     loss, loss_count, outputs, grad.NAME, adamw.loss, adamw.grad_norm; what is not in it is
                                 not compared; without the file what comes out is written and nothing is compared
+  adapter/                      optional: a directory of adapters over the model, as peft saves it
   meta.json                     optional: settings of AdamW, parameters without a gradient (default: lr 1e-3, betas
                                 0.9 and 0.95, decay 0.1 on everything, norm clipped at 1)
 tools/reference_case.py records such a folder of what transformers opens. What came out goes to CASE/actual.safetensors.

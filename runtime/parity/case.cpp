@@ -69,7 +69,12 @@ std::vector<std::string> case_names(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error))
-    if (std::filesystem::exists(entry.path() / "inputs.safetensors")) names.push_back(entry.path().filename().string());
+    if (std::filesystem::exists(entry.path() / "inputs.safetensors"))
+      names.push_back(entry.path().filename().string());
+    else if (const auto expected = entry.path() / "expected.safetensors"; std::filesystem::exists(expected))
+      fail(Exit::kInputMissing,
+           "{}: expected inputs.safetensors beside it, got none; record the case anew, or remove it",
+           expected.string());
   if (names.empty())
     fail(Exit::kInputMissing, "{}: no folder with inputs.safetensors in it; a case is DIR/<case>/inputs.safetensors",
          directory.string());

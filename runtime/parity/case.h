@@ -30,7 +30,8 @@ class Fields {
 // The one sample that these fields are, collated alone. Throws kBadData with the plugin's message.
 MicroBatch collate_fields(const Model& model, const Fields& fields);
 
-// Names of the cases of a directory: its folders that hold inputs.safetensors, sorted. Throws kInputMissing if none.
+// Names of the cases of a directory: its folders that hold inputs.safetensors, sorted. Throws kInputMissing if none,
+// and where a folder has expected.safetensors alone.
 std::vector<std::string> case_names(const std::filesystem::path& directory);
 
 }  // namespace lf

@@ -28,6 +28,11 @@ std::optional<int64_t> first_not_finite(std::span<const float> values) {
   return std::nullopt;
 }
 
+void refuse_not_finite(const std::string& place, const std::string& tensor, float value) {
+  fail(Exit::kBadData, "{}: tensor {}: expected finite values, got {} among them; fetch the weights again", place,
+       tensor, value);
+}
+
 void require_finite(const std::string& place, const ParameterInfo& parameter, std::span<const float> values) {
   const std::optional<int64_t> first = first_not_finite(values);
   if (!first) return;
@@ -42,8 +47,7 @@ void require_finite(const std::string& place, const ParameterInfo& parameter, st
   std::string name = parameter.name;
   for (const Fragment& fragment : fragments(parameter, at))
     name = file_tensor_name(parameter.parts[static_cast<size_t>(fragment.part)], fragment.index);
-  fail(Exit::kBadData, "{}: tensor {}: expected finite values, got {} among them; fetch the weights again", place, name,
-       values[static_cast<size_t>(*first)]);
+  refuse_not_finite(place, name, values[static_cast<size_t>(*first)]);
 }
 
 }  // namespace lf

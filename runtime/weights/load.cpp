@@ -4,11 +4,13 @@
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/ranges.h>
 
 #include "core/error.h"
 #include "weights/convert.h"
+#include "weights/finite.h"
 #include "weights/names.h"
 #include "weights/read_tensor.h"
 
@@ -169,11 +171,14 @@ void LoadPlan::check_tie(size_t parameter) const {
     theirs.resize(mine.size());
     load_as(parameter, kAlone, block, DType::kF32, mine.data());
     load_as(source, kAlone, block, DType::kF32, theirs.data());
-    if (std::memcmp(mine.data(), theirs.data(), mine.size() * sizeof(float)) != 0)
-      fail(Exit::kBadData,
-           "{}: the model ties {} to {}, but the files hold other values for it; set tie_word_embeddings to "
-           "false in config.json, or remove the tensor",
-           directory_.path().string(), table_[parameter].name, table_[source].name);
+    if (std::memcmp(mine.data(), theirs.data(), mine.size() * sizeof(float)) == 0) continue;
+    for (const auto& [of, values] : {std::pair(parameter, &mine), std::pair(source, &theirs)})
+      if (const auto bad = first_not_finite(*values))  // not another weight, but none
+        refuse_not_finite(directory_.path().string(), table_[of].name, (*values)[static_cast<size_t>(*bad)]);
+    fail(Exit::kBadData,
+         "{}: the model ties {} to {}, but the files hold other values for it; set tie_word_embeddings to "
+         "false in config.json, or remove the tensor",
+         directory_.path().string(), table_[parameter].name, table_[source].name);
   }
 }
 

@@ -196,6 +196,13 @@ class Parity(unittest.TestCase):
             self.assertEqual(result.returncode, 65, result.stdout + result.stderr)
             self.assertIn(told, result.stderr)
         (bare / "meta.json").unlink()
+        shutil.copytree(bare / case, self.folder / "halved" / case)
+        for file in ("config.json", "model.safetensors"):
+            shutil.copy(bare / file, self.folder / "halved")
+        (self.folder / "halved" / case / "inputs.safetensors").unlink()
+        result = lfrun("parity", self.folder / "halved", "--family", "qwen_vl")
+        self.assertEqual(result.returncode, 66, result.stdout + result.stderr)
+        self.assertIn(f"{case}/expected.safetensors: expected inputs.safetensors beside it", result.stderr)
         result = lfrun("parity", bare, "nosuch", "--family", "qwen_vl")
         self.assertEqual(result.returncode, 66, result.stdout + result.stderr)
         self.assertIn("nosuch: expected one of the cases in", result.stderr)

@@ -168,7 +168,7 @@ TEST_F(Commands, a_device_variable_that_is_empty_is_refused_with_78_by_every_com
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--print-config"}}) {
     const Ended ended = run(job_arguments(more), {{"LF_DEVICE", ""}});
     EXPECT_EQ(ended.code, 78);
-    EXPECT_THAT(ended.err, HasSubstr("LF_DEVICE: device.name must be an id of 2 to 64 characters"));
+    EXPECT_THAT(ended.err, HasSubstr("LF_DEVICE: expected the id of a device plugin, or auto, got nothing"));
   }
   const Ended parity = run({"parity", "fixtures"}, {{"LF_DEVICE", ""}});
   EXPECT_EQ(parity.code, 78);

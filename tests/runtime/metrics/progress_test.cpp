@@ -88,8 +88,7 @@ TEST(progress, elsewhere_than_on_a_terminal_a_line_comes_every_so_many_seconds_a
   options.descriptor = pipe.input();
   options.seconds = 5;  // reports are half a second apart
   lf::Progress progress(options);
-  for (int step = 1; step <= 25; ++step) progress.show(a_report(step, 25), 1.0);
-  progress.end();
+  for (int step = 1; step <= 25; ++step) progress.show(a_report(step, 25), 1.0);  // the last is told at once
   const std::string text = pipe.read_all();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
   for (const char* step : {"step 1/25", "step 11/25", "step 21/25", "step 25/25"}) EXPECT_THAT(text, HasSubstr(step));

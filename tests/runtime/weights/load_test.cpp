@@ -1,6 +1,8 @@
 #include "weights/load.h"
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -194,6 +196,19 @@ TEST(Load, a_tied_parameter_may_be_absent_or_be_the_one_that_is_stored) {
       EXPECT_EQ(values[119], test::number_of(stored, 119));
     }
   }
+}
+
+TEST(Load, a_tied_parameter_that_is_no_number_is_told_as_that_and_not_as_another_value) {
+  test::Scratch scratch;
+  test::write_numbered(scratch / "model.safetensors",
+                       {{"embed", DType::kF32, {30, 4}}, {"head", DType::kF32, {30, 4}}});
+  std::string bytes = test::slurp(scratch / "model.safetensors");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + bytes.size() - sizeof nan, &nan, sizeof nan);
+  test::spit(scratch / "model.safetensors", bytes);
+  const ModelDirectory directory = ModelDirectory::open(scratch.path());
+  EXPECT_THAT(refusal([&] { LoadPlan(directory, tied_table(), {}); }),
+              HasSubstr("tensor head: expected finite values, got nan among them"));
 }
 
 TEST(Load, a_tied_parameter_with_values_of_its_own_is_refused) {

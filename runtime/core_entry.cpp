@@ -14,7 +14,6 @@
 #include "check/job_samples.h"
 #include "config/config.h"
 #include "core/error.h"
-#include "core/freed_memory.h"
 #include "core/host.h"
 #include "core/log.h"
 #include "parity/parity.h"
@@ -103,7 +102,6 @@ int run(const lf_core_request& request) {
   // oneDNN keeps compiled code for every shape that it meets, 1,024 by default; packed batches bring new ones each
   // step, and memory grew by 20 MB a step (measured on the quick start in bf16).
   setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", 0);
-  keep_freed_memory();
   const std::string command = request.command;
   const std::vector<std::string> arguments = strings(request.arguments, request.n_arguments);
   const PluginPlaces places = plugin_places(request);

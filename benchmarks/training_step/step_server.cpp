@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "core/freed_memory.h"
+#include "core/heap.h"
 #include "model/runner.h"
 #include "optimizer/adamw.h"
 #include "parity/case.h"
@@ -80,7 +80,7 @@ AdamW make_optimizer(const ParameterStore& store, int threads) {
 int serve(const Arguments& arguments) {
   at::set_num_threads(arguments.threads);
   setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256", 0);  // as lfrun does, both
-  keep_freed_memory();
+  set_up_heap();
   JobConfig config;
   config.plugins.dirs = {arguments.plugins};
   config.model.family = arguments.family;

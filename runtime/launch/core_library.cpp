@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "core/error.h"
+#include "core/heap.h"
 
 namespace lf {
 
@@ -19,6 +20,7 @@ CoreRun open_core(const std::filesystem::path& executable) {
          "{}: the core of lfrun is not there; build it (cmake --build BUILD --target product), or install "
          "lfrun whole",
          path.string());
+  set_up_heap();  // before LibTorch asks for much
   // The core itself is linked to bind at once. LibTorch below it has 31 thousand functions of its own to bind, a
   // quarter of the time of every start; those wait until they are called.
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);

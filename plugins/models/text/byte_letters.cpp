@@ -25,19 +25,25 @@ constexpr std::array<int16_t, kLetters> kByteOfLetter = make_byte_of_letter();
 
 }  // namespace
 
-std::optional<std::string> bytes_of_letters(std::string_view letters) {
-  std::string bytes;
-  bytes.reserve(letters.size());
+bool append_bytes_of_letters(std::string_view letters, std::string& bytes) {
+  const size_t before = bytes.size();
+  bytes.resize(before + letters.size());  // a letter is one byte or two
+  char* end = bytes.data() + before;
+  const auto refuse = [&] {
+    bytes.resize(before);
+    return false;
+  };
   for (size_t i = 0; i < letters.size(); ++i) {
     uint32_t letter = static_cast<uint8_t>(letters[i]);
     if (letter >= 0x80) {  // the alphabet needs at most two bytes of UTF-8
-      if (letter >= 0xE0 || i + 1 >= letters.size()) return std::nullopt;
+      if (letter >= 0xE0 || i + 1 >= letters.size()) return refuse();
       letter = (letter & 0x1F) << 6 | (static_cast<uint8_t>(letters[++i]) & 0x3F);
     }
-    if (letter >= kLetters || kByteOfLetter[letter] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(kByteOfLetter[letter]));
+    if (letter >= kLetters || kByteOfLetter[letter] < 0) return refuse();
+    *end++ = static_cast<char>(kByteOfLetter[letter]);
   }
-  return bytes;
+  bytes.resize(static_cast<size_t>(end - bytes.data()));
+  return true;
 }
 
 }  // namespace lf::text

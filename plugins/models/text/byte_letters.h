@@ -4,14 +4,13 @@
 // with it.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace lf::text {
 
-// The bytes that a vocabulary entry spells, or nothing where it holds a letter outside the alphabet (a space, a word of
-// another kind: such an entry is never reached from bytes). `letters` is valid UTF-8.
-std::optional<std::string> bytes_of_letters(std::string_view letters);
+// Appends to `bytes` what a vocabulary entry spells. False where it holds a letter outside the alphabet (a space, a
+// word of another kind: such an entry is never reached from bytes), and `bytes` stays. `letters` is valid UTF-8.
+bool append_bytes_of_letters(std::string_view letters, std::string& bytes);
 
 }  // namespace lf::text

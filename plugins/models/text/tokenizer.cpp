@@ -44,7 +44,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const AddedTokenFi
                                               static_cast<uint8_t>(text[bad]), bad));
   std::vector<TokenId> out;
   out.reserve(text.size() / 3 + 4);
-  Pattern::Scratch scratch;
+  thread_local Pattern::Scratch scratch;  // kept: making one maps memory, and unmapping it halts the other threads
   std::string storage;
   in_raw_.scan(text, wanted, [&](std::string_view raw, const AddedToken* token) {
     if (token != nullptr) {

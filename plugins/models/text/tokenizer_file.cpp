@@ -1,11 +1,13 @@
 #include "text/tokenizer_file.h"
 
 #include <algorithm>
+#include <future>
 #include <initializer_list>
 #include <limits>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -202,12 +204,14 @@ void read_vocabulary(const Node& model, Vocabulary& out) {
   dom::object entries;
   if (model.get("vocab").get(entries) != simdjson::SUCCESS) malformed(model.at("vocab"), "an object");
   out = Vocabulary(entries.size());
+  std::string spelt;
   for (const auto entry : entries) {
     const auto place = [&] { return fmt::format("{}[{:?}]", model.at("vocab"), std::string(entry.key)); };
     int64_t id = -1;
     if (entry.value.get(id) != simdjson::SUCCESS || id < 0 || id >= Vocabulary::kMaxId) read_id(entry.value, place());
-    const auto bytes = bytes_of_letters(entry.key);
-    if (!out.add(static_cast<TokenId>(id), bytes ? std::string_view(*bytes) : entry.key, bytes.has_value()))
+    spelt.clear();
+    const bool reachable = append_bytes_of_letters(entry.key, spelt);
+    if (!out.add(static_cast<TokenId>(id), reachable ? spelt : entry.key, reachable))
       malformed(place(), fmt::format("an id and a spelling of its own, but {} or the spelling occurs twice", id));
   }
 }
@@ -229,46 +233,84 @@ std::pair<std::string_view, std::string_view> read_merge(const dom::element& ent
   return {line.substr(0, blank), line.substr(blank + 1)};
 }
 
-void read_merges(const Node& model, const Vocabulary& vocabulary, bool over_letters, MergeTable& out) {
+std::string place_of_merge(const Node& model, size_t rank) { return fmt::format("{}[{}]", model.at("merges"), rank); }
+
+// What the merges say, before it is known which tokens those are.
+struct SpeltMerges {
+  std::string text;          // left, right, left, ... one after another: a merge's result is there too
+  std::vector<size_t> ends;  // of each part in it
+
+  size_t size() const { return ends.size() / 2; }
+  std::string_view result(size_t rank) const {
+    const size_t begin = rank == 0 ? 0 : ends[2 * rank - 1];
+    return std::string_view(text).substr(begin, ends[2 * rank + 1] - begin);
+  }
+  size_t left_bytes(size_t rank) const { return ends[2 * rank] - (rank == 0 ? 0 : ends[2 * rank - 1]); }
+};
+
+SpeltMerges spell_merges(const Node& model, bool over_letters) {
   const dom::array list = model.list("merges");
+  SpeltMerges out;
+  out.ends.reserve(2 * list.size());  // which saturates at 2^24
+  out.text.reserve(16 * list.size());
   size_t rank = 0;
-  const auto place = [&] { return fmt::format("{}[{}]", model.at("merges"), rank); };
-  std::vector<std::pair<std::string_view, std::string_view>> merges;
-  std::string text;             // left, right, left, ... one after another: a merge's result is there too
-  std::vector<size_t> ends;     // of each part in it
-  merges.reserve(list.size());  // which saturates at 2^24
-  ends.reserve(2 * list.size());
   for (const dom::element entry : list) {
-    merges.push_back(read_merge(entry, place));
-    for (const std::string_view part : {merges.back().first, merges.back().second}) {
-      const auto bytes = over_letters ? std::optional(std::string(part)) : bytes_of_letters(part);
-      if (!bytes) malformed(place(), "letters of the byte alphabet");
-      text += *bytes;
-      ends.push_back(text.size());
+    const auto place = [&] { return place_of_merge(model, rank); };
+    const auto [left, right] = read_merge(entry, place);
+    for (const std::string_view part : {left, right}) {
+      if (over_letters)
+        out.text += part;
+      else if (!append_bytes_of_letters(part, out.text))
+        malformed(place(), "letters of the byte alphabet");
+      out.ends.push_back(out.text.size());
     }
     ++rank;
   }
-  std::vector<std::string_view> wanted;  // left, right and result of each
-  wanted.reserve(3 * merges.size());
-  size_t begin = 0;
-  for (size_t i = 0; i < ends.size(); i += 2) {
-    const std::string_view joined = std::string_view(text).substr(begin, ends[i + 1] - begin);
-    wanted.insert(wanted.end(), {joined.substr(0, ends[i] - begin), joined.substr(ends[i] - begin), joined});
-    begin = ends[i + 1];
-  }
-  std::vector<TokenId> ids(wanted.size());
-  vocabulary.find_all(wanted, ids);
-  out = MergeTable(merges.size());
-  for (rank = 0; rank < merges.size(); ++rank) {
-    const TokenId left = ids[3 * rank], right = ids[3 * rank + 1], merged = ids[3 * rank + 2];
-    if (left < 0 || right < 0 || merged < 0) {
-      const auto& [left_text, right_text] = merges[rank];
-      malformed(place(), fmt::format("parts and a result in the vocabulary, but {:?} is not",
-                                     std::string(left < 0    ? left_text
-                                                 : right < 0 ? right_text
-                                                             : std::string(left_text) + std::string(right_text))));
+  return out;
+}
+
+struct MergeIds {
+  TokenId left = -1, right = -1, merged = -1;  // -1: no token is spelt so
+};
+
+// Of the merges from `first` on, as many as `out` has room for.
+void find_merges(const SpeltMerges& merges, const Vocabulary& vocabulary, size_t first, std::span<MergeIds> out) {
+  constexpr size_t kBatch = 512;
+  std::vector<std::string_view> wanted;
+  std::vector<TokenId> ids(3 * kBatch);
+  for (size_t done = 0; done < out.size(); done += kBatch) {
+    const size_t n = std::min(kBatch, out.size() - done);
+    wanted.clear();
+    for (size_t i = 0; i < n; ++i) {
+      const std::string_view result = merges.result(first + done + i);
+      const size_t left = merges.left_bytes(first + done + i);
+      wanted.insert(wanted.end(), {result.substr(0, left), result.substr(left), result});
     }
-    if (!out.add(left, right, merged)) malformed(place(), "each merge once");
+    vocabulary.find_all(wanted, std::span(ids).first(3 * n));
+    for (size_t i = 0; i < n; ++i) out[done + i] = {ids[3 * i], ids[3 * i + 1], ids[3 * i + 2]};
+  }
+}
+
+void read_merges(const Node& model, const Vocabulary& vocabulary, const SpeltMerges& merges, MergeTable& out) {
+  std::vector<MergeIds> ids(merges.size());
+  const std::span<MergeIds> all(ids);
+  const size_t half = ids.size() / 2;
+  auto second = std::async([&] { find_merges(merges, vocabulary, half, all.subspan(half)); });
+  find_merges(merges, vocabulary, 0, all.first(half));
+  second.get();
+  out = MergeTable(merges.size());
+  for (size_t rank = 0; rank < ids.size(); ++rank) {
+    const auto [left, right, merged] = ids[rank];
+    if (left < 0 || right < 0 || merged < 0) {
+      std::string_view left_text, right_text;
+      std::tie(left_text, right_text) = read_merge(model.list("merges").at(rank), [] { return std::string(); });
+      malformed(place_of_merge(model, rank),
+                fmt::format("parts and a result in the vocabulary, but {:?} is not",
+                            std::string(left < 0    ? left_text
+                                        : right < 0 ? right_text
+                                                    : std::string(left_text) + std::string(right_text))));
+    }
+    if (!out.add(left, right, merged)) malformed(place_of_merge(model, rank), "each merge once");
   }
 }
 
@@ -285,12 +327,15 @@ void read_model(const Node& node, TokenizerFile& out) {
   for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (node.has(key) && !node.text(key).empty()) unsupported(node.at(key), "a mark on word pieces");
   out.ignore_merges = node.flag("ignore_merges", false);
+  // Most of a start without weights is spent here, so two threads share it.
+  auto merges =
+      std::async([&node, over_letters = out.letters.has_value()] { return spell_merges(node, over_letters); });
   if (out.letters) {
     read_letters(node, out);
   } else {
     read_vocabulary(node, out.vocabulary);
   }
-  read_merges(node, out.vocabulary, out.letters.has_value(), out.merges);
+  read_merges(node, out.vocabulary, merges.get(), out.merges);
 }
 
 void read_added(const Node& root, TokenizerFile& out) {

@@ -14,21 +14,36 @@ Vocabulary::Vocabulary(size_t count) {
   text_.reserve(8 * count);
 }
 
+namespace {
+
+template <typename Word>
+uint64_t load(const char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+// The last bytes, fewer than eight, in one word; which of them it holds twice depends on their number alone.
+uint64_t load_rest(const char* at, size_t n) {
+  if (n >= 4) return load<uint32_t>(at) | load<uint32_t>(at + n - 4) << 32;
+  return load<uint8_t>(at) | load<uint8_t>(at + n / 2) << 8 | load<uint8_t>(at + n - 1) << 16;
+}
+
+}  // namespace
+
 // Eight bytes at a time, multiplied and folded; vocabularies are trusted not to aim at collisions (a hostile one is
 // slow to load, nothing worse).
 uint64_t Vocabulary::hash(std::string_view bytes) {
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
   uint64_t state = bytes.size() * kOdd;
-  const char* at = bytes.data();
-  for (size_t left = bytes.size(); left > 0;) {
-    uint64_t word = 0;
-    const size_t n = left < 8 ? left : 8;
-    std::memcpy(&word, at, n);
+  const auto mix = [&state](uint64_t word) {
     state = (state ^ word) * kOdd;
     state ^= state >> 29;
-    at += n;
-    left -= n;
-  }
+  };
+  const char* at = bytes.data();
+  size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) mix(load<uint64_t>(at));
+  if (left > 0) mix(load_rest(at, left));
   return state ^ state >> 32;
 }
 

@@ -1,4 +1,4 @@
-#include "core/freed_memory.h"
+#include "core/heap.h"
 
 #include <memory>
 #include <vector>
@@ -29,11 +29,11 @@ int64_t faults_of_a_step() {
   return page_faults() - before;
 }
 
-TEST(FreedMemory, the_next_step_finds_its_pages_made) {
+TEST(Heap, the_next_step_finds_the_pages_of_the_last_one_made) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer brings an allocator of its own";
 #endif
-  keep_freed_memory();
+  set_up_heap();
   faults_of_a_step();
   const int64_t pages = kBlocks * static_cast<int64_t>(kBlockBytes / kPageBytes);
   EXPECT_LT(faults_of_a_step(), pages / 100) << "of " << pages << " pages";

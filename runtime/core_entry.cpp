@@ -2,6 +2,7 @@
 #include "launch/core_entry.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -13,6 +14,7 @@
 #include "check/check.h"
 #include "check/job_samples.h"
 #include "config/config.h"
+#include "core/crash.h"
 #include "core/error.h"
 #include "core/host.h"
 #include "core/log.h"
@@ -79,6 +81,7 @@ int train(const lf_core_request& request) {
 
 int check(const lf_core_request& request) {
   log::open({}, true, log::Level::kWarning);  // what is said for information stands in the table
+  setvbuf(stdout, nullptr, _IOLBF, 0);        // a plugin that crashes takes no finding with it
   Problems problems;
   const ResolvedJob job = resolve(request, problems);
   if (!job.whole) problems.refuse_job_if_any();
@@ -98,6 +101,7 @@ int run(const lf_core_request& request) {
   if (request.version != LF_CORE_VERSION)
     fail(Exit::kConfig, "liblfcore.so speaks version {} with the launcher, which speaks {}; they must be of one build",
          LF_CORE_VERSION, request.version);
+  tell_crashes();
   at::set_num_threads(request.threads);  // before the first operator
   // oneDNN keeps compiled code for every shape that it meets, 1,024 by default; packed batches bring new ones each
   // step, and memory grew by 20 MB a step (measured on the quick start in bf16).

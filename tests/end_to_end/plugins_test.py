@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import unittest
@@ -90,6 +91,31 @@ class Plugins(unittest.TestCase):
             result = lfrun(*words, env={**os.environ, "LF_DEVICE": ""})
             self.assertEqual(result.returncode, 78, result.stderr)
             self.assertIn("LF_DEVICE", result.stderr)
+
+    def with_wrong_balancer(self, wrong, *words):
+        folder = self.folder / "wrong"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(build / "tests/conformance/plugins/wrong_balancer.lfplugin.so", folder)
+        result = lfrun(*words, self.job, "--plugin-dir", folder, "--set", "balance.policy=template_cpp",
+                       env={**os.environ, "LF_WRONG": wrong})
+        return result, folder / "wrong_balancer.lfplugin.so"
+
+    def test_a_plugin_that_crashes_in_a_command_is_named_and_takes_no_finding_with_it(self):
+        for words in (["check"], ["--fresh"]):
+            with self.subTest(words=words):
+                result, plugin = self.with_wrong_balancer("create_crash", *words)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn(f"crashed by SIGSEGV at address 0x10 in {plugin}\n", result.stderr)
+                self.assertIn(f"in a call of the plugin {plugin}: report it", result.stderr)
+                if words == ["check"]:
+                    self.assertIn("device        cpu: ", result.stdout)
+
+    def test_a_plugin_that_crashes_another_rank_than_the_first_is_named_with_that_rank(self):
+        result, plugin = self.with_wrong_balancer("crash_on_rank_1", "--fresh", "-n", "2")
+        self.assertEqual(result.returncode, 128 + signal.SIGABRT, result.stderr)
+        self.assertIn("rank 1 of 2 ", result.stderr)
+        self.assertIn("was killed by SIGABRT", result.stderr)
+        self.assertIn(f"| lfrun: in a call of the plugin {plugin}: report it", result.stderr)
 
     def test_the_record_lists_the_plugins_that_were_loaded_with_their_interfaces_and_hashes(self):
         record = json.loads((self.run_folder / "env.json").read_text())

@@ -16,7 +16,12 @@
 
 namespace {
 
-const std::string_view kWrong = std::getenv("LF_WRONG") != nullptr ? std::getenv("LF_WRONG") : "";
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+const std::string_view kWrong = variable("LF_WRONG"), kRank = variable("RANK");
 
 lf_balancer first_made = nullptr;
 
@@ -80,6 +85,7 @@ int32_t wrong_plan(lf_balancer balancer, const lf_balance_input* input, lf_assig
       for (uint64_t i = 0; i < input->parts[p].n_atoms; ++i) *next++ = {0, 0, static_cast<int32_t>(i), 0};
   }
   if (kWrong == "empty_crash" && n == 0) raise(SIGSEGV);
+  if (kWrong == "crash_on_rank_1" && kRank == "1") abort();
   if (kWrong == "nan_crash" && last.n_atoms > 0 && last.seconds[0] != last.seconds[0]) abort();
   if (kWrong == "splits_ties" && input->n_parts > 1 && input->parts[0].n_atoms > 0 && last.replicas > 1) {
     uint64_t at = 0;  // the first part's atoms all to places of their own
@@ -104,6 +110,13 @@ int32_t create_and_note(const lf_host* host, lf_str options, lf_balancer* out, l
   return code;
 }
 
+// Not for the kit: what a crash in the midst of a command says of its plugin (tests/end_to_end/plugins_test.py).
+int32_t create_crashing(const lf_host*, lf_str, lf_balancer*, lf_err*) {
+  int* volatile nowhere = reinterpret_cast<int*>(uintptr_t{16});
+  *nowhere = 1;
+  return LF_OK;
+}
+
 int32_t create_with_options(const lf_host* host, lf_str options, lf_balancer* out, lf_err* err) {
   if (options.size > 0) return kTable.create(host, options, out, err);
   lf::sdk::set_error(err, LF_E_INVALID, "wrong_balancer: expected options, got none");
@@ -116,6 +129,7 @@ const lf_balancer_api kWrongTable = [] {
   if (kWrong == "any_options") api.create = create_any;
   if (kWrong == "needs_options") api.create = create_with_options;
   if (kWrong == "by_instance") api.create = create_and_note;
+  if (kWrong == "create_crash") api.create = create_crashing;
   if (kWrong == "no_destroy") api.destroy = nullptr;
   return api;
 }();

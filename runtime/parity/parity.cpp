@@ -158,9 +158,15 @@ void run_case(Table& table, const ParityArguments& settings, const JobConfig& co
     compare_trajectory(table, name, bench, batch, *expected, recorded.adamw);
 }
 
-// All, or those that are named.
-std::vector<std::string> wanted_cases(const ParityArguments& settings) {
+// All, or those that are named. One that was recorded and is gone is no case that holds.
+std::vector<std::string> wanted_cases(const ParityArguments& settings, const Recorded& recorded) {
   const std::vector<std::string> there = case_names(settings.directory);
+  for (const std::string& name : recorded.names())
+    if (settings.cases.empty() && std::find(there.begin(), there.end(), name) == there.end())
+      fail(Exit::kInputMissing,
+           "lfrun parity: {}: expected the folder {}, as it lists that case, got none; record it anew, or name the "
+           "cases that are there: {}",
+           (settings.directory / "meta.json").string(), (settings.directory / name).string(), fmt::join(there, ", "));
   for (const std::string& name : settings.cases)
     if (std::find(there.begin(), there.end(), name) == there.end())
       fail(Exit::kInputMissing, "lfrun parity: {}: expected one of the cases in {} ({}), got none of that name", name,
@@ -176,6 +182,7 @@ std::string family_for(const ParityArguments& settings, JobConfig config) {
   options.model_config = text_of(settings.directory / settings.config);
   std::vector<std::string> takers;
   std::string refusals;
+  std::vector<Error> mistakes;  // found by families that know such a config
   for (const Candidate& candidate : list_plugins(config.plugins.dirs, plugin_host(config.plugins))) {
     if (candidate.refusal && (!candidate.manifest || candidate.manifest->kind == PluginKind::kModel))
       refusals += fmt::format("\n  {}: {}", candidate.path.string(), *candidate.refusal);
@@ -185,10 +192,14 @@ std::string family_for(const ParityArguments& settings, JobConfig config) {
       const Session described(config, options);
       takers.push_back(config.model.family);
     } catch (const Error& error) {
-      refusals += fmt::format("\n  {}: {}", config.model.family, error.what());
+      const std::string said = fmt::format("{}: {}", config.model.family, error.what());
+      refusals += "\n  " + said;
+      if (said.find("family that knows") == std::string::npos)
+        mistakes.emplace_back(error.exit(), "lfrun parity: " + said);
     }
   }
   if (takers.size() == 1) return takers.front();
+  if (takers.empty() && mistakes.size() == 1) throw mistakes.front();
   if (takers.empty())
     fail(Exit::kConfig, "lfrun parity: no installed family takes {}; install one that does{}",
          (settings.directory / settings.config).string(), refusals);
@@ -214,7 +225,7 @@ int run_parity(std::span<const std::string> arguments, const PluginPlaces& place
   config.model.family = family_for(settings, config);
   if (const auto adapter = settings.directory / "adapter"; std::filesystem::exists(adapter)) config.lora.path = adapter;
   const Recorded recorded(settings.directory);
-  const std::vector<std::string> cases = wanted_cases(settings);
+  const std::vector<std::string> cases = wanted_cases(settings, recorded);
   const CommonDevice common(config);
   Table table;
   for (const std::string& name : cases) run_case(table, settings, config, common.device(), name, recorded.of(name));

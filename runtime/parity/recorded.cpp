@@ -74,4 +74,10 @@ const RecordedCase& Recorded::of(const std::string& name) const {
   return found == cases_.end() ? any_ : found->second;
 }
 
+std::vector<std::string> Recorded::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, stated] : cases_) names.push_back(name);
+  return names;
+}
+
 }  // namespace lf

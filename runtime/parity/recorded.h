@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "config/job.h"
 
@@ -22,6 +23,7 @@ class Recorded {
   // Without a meta.json every case is as by default. Throws kBadData, naming the file and what is wrong in it.
   explicit Recorded(const std::filesystem::path& directory);
   const RecordedCase& of(const std::string& name) const;
+  std::vector<std::string> names() const;  // of the cases that it lists
 
  private:
   std::map<std::string, RecordedCase> cases_;

@@ -54,6 +54,17 @@ class Parity(unittest.TestCase):
                 with self.subTest(family=family.name, config=config):
                     self.agree(family, "qwen_vl", "--config", config)
 
+    def test_a_mistake_in_a_config_is_told_by_the_family_that_knows_it_alone(self):
+        directory = self.folder / "mistaken"
+        shutil.copytree(REFERENCES / "qwen3_vl-tiny", directory)
+        config = json.loads((directory / "config.json").read_text())
+        config["vision_config"]["out_hidden_size"] += 1
+        (directory / "config.json").write_text(json.dumps(config))
+        result = lfrun("parity", directory)
+        self.assertEqual(result.returncode, 78, result.stdout + result.stderr)
+        self.assertIn("lfrun parity: qwen_vl: config.json: vision_config.out_hidden_size: expected ", result.stderr)
+        self.assertNotIn("internvl", result.stderr)
+
     def test_the_family_that_takes_the_config_is_found_among_all_that_are_installed(self):
         for name in ("qwen3_vl_moe-tiny", "internvl3-tiny", "deepseek_v3-tiny", "flux-tiny", "pi05-tiny"):
             with self.subTest(name):
@@ -195,6 +206,11 @@ class Parity(unittest.TestCase):
             result = lfrun("parity", bare, "--family", "qwen_vl", "--out", self.folder / "out")
             self.assertEqual(result.returncode, 65, result.stdout + result.stderr)
             self.assertIn(told, result.stderr)
+        meta["cases"] = {"gone": {}}
+        (bare / "meta.json").write_text(json.dumps(meta))
+        result = lfrun("parity", bare, "--family", "qwen_vl")
+        self.assertEqual(result.returncode, 66, result.stdout + result.stderr)
+        self.assertIn("meta.json: expected the folder ", result.stderr)
         (bare / "meta.json").unlink()
         shutil.copytree(bare / case, self.folder / "halved" / case)
         for file in ("config.json", "model.safetensors"):

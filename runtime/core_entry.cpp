@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -126,7 +127,8 @@ extern "C" __attribute__((visibility("default"))) int lf_core_run(const lf_core_
     lf::log::flush();
     return code;
   } catch (const lf::Error& error) {
-    lf::log::error("{}", error.what());
+    std::istringstream lines(error.what());  // a mistake each, where there are many
+    for (std::string line; std::getline(lines, line);) lf::log::error("{}", line);
     lf::log::flush();
     return static_cast<int>(error.exit());
   } catch (const std::exception& error) {

@@ -23,6 +23,18 @@ struct Trouble {
   Exit exit;
   std::string what;
 };
+
+// How far a path that leads nowhere leads, and what to do about it.
+std::string absent(const fs::path& path) {
+  fs::path there = path.parent_path();
+  std::error_code unknown;
+  while (there.has_relative_path() && !fs::exists(there, unknown)) there = there.parent_path();
+  return fmt::format(
+      "does not exist ({} does); correct the path, or make what it names first: the comments of a job file in configs/ "
+      "say how",
+      there.string());
+}
+
 std::optional<Trouble> trouble_with(const fs::path& path, Wanted wanted) {
   std::error_code unknown;
   if (wanted.stream && fs::is_fifo(fs::status(path, unknown))) {  // not opened: whoever writes to it would notice
@@ -32,7 +44,7 @@ std::optional<Trouble> trouble_with(const fs::path& path, Wanted wanted) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return Trouble{exit_of_unreadable(errno),
-                   errno == ENOENT ? "does not exist" : fmt::format("cannot be read: {}", std::strerror(errno))};
+                   errno == ENOENT ? absent(path) : fmt::format("cannot be read: {}", std::strerror(errno))};
   close(fd);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);

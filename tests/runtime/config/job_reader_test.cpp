@@ -338,9 +338,11 @@ TEST_F(JobReader, missing_inputs_are_all_named_with_the_place_that_asked_for_the
   } catch (const Error& error) {
     EXPECT_EQ(error.exit(), Exit::kInputMissing);
     const std::string folder = folder_.string();
-    EXPECT_EQ(std::string(error.what()), folder + "/job.toml:7:8: data.path: " + folder +
-                                             "/train.jsonl does not exist\n" + folder +
-                                             "/job.toml:8:14: data.media_root: " + folder + "/media does not exist");
+    const std::string next =
+        " does not exist (" + folder +
+        " does); correct the path, or make what it names first: the comments of a job file in configs/ say how";
+    EXPECT_EQ(std::string(error.what()), folder + "/job.toml:7:8: data.path: " + folder + "/train.jsonl" + next + "\n" +
+                                             folder + "/job.toml:8:14: data.media_root: " + folder + "/media" + next);
   }
   std::ofstream(folder_ / "train.jsonl") << "";
   std::filesystem::create_directory(folder_ / "media");

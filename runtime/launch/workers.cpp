@@ -45,8 +45,13 @@ class Signals {
  public:
   Signals() {
     sigemptyset(&wanted_);
-    for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&wanted_, signal);
     std::signal(SIGCHLD, SIG_DFL);  // ignored by a careless parent, children would vanish without a status
+    std::signal(SIGPIPE, SIG_IGN);  // Ctrl-C ends the `tee` behind us too; what is told then may not end the workers
+    for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+      struct sigaction before {};
+      sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) sigaddset(&wanted_, signal);  // one that is ignored stays so (nohup)
+    }
     sigprocmask(SIG_BLOCK, &wanted_, &before_);
     fd_ = signalfd(-1, &wanted_, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd_ < 0) fail(Exit::kUnavailable, "no descriptor for signals: {}", std::strerror(errno));

@@ -78,6 +78,13 @@ class Lfrun : public testing::Test {
       dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
       dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+      if (nobody_reads_stderr_) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) != 0) _exit(127);
+        close(ends[0]);
+        dup2(ends[1], STDERR_FILENO);
+      }
+      if (ignored_signal_ != 0) signal(ignored_signal_, SIG_IGN);
       execve(program.c_str(), argv.data(), envp.data());
       _exit(127);
     }
@@ -131,6 +138,8 @@ class Lfrun : public testing::Test {
 
   std::filesystem::path folder_, job_;
   pid_t pid_ = -1;
+  bool nobody_reads_stderr_ = false;  // as of a pipe whose reader has gone
+  int ignored_signal_ = 0;            // that it is started with, as nohup does
 };
 
 }  // namespace lf::test

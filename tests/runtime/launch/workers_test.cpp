@@ -120,6 +120,25 @@ TEST_F(Workers, the_first_stop_signal_of_each_kind_lets_them_save_and_exit_75) {
   }
 }
 
+TEST_F(Workers, save_also_where_nobody_reads_what_the_launcher_says_of_it) {
+  nobody_reads_stderr_ = true;  // `lfrun job.toml 2>&1 | tee log`, and Ctrl-C has ended tee
+  start(job_arguments({"-n", "2"}), {{"FAKE_CORE", "*:save_when_asked"}});
+  for (const int rank : {0, 1}) report(rank);
+  ASSERT_EQ(kill(pid_, SIGTERM), 0);
+  EXPECT_EQ(wait().code, 75);
+}
+
+TEST_F(Workers, go_on_at_a_signal_that_was_ignored_when_they_were_started) {
+  ignored_signal_ = SIGHUP;  // nohup
+  start(job_arguments({"-n", "2"}), {{"FAKE_CORE", "*:save_when_asked"}});
+  for (const int rank : {0, 1}) report(rank);
+  ASSERT_EQ(kill(-pid_, SIGHUP), 0);
+  ASSERT_EQ(kill(pid_, SIGTERM), 0);
+  const Ended ended = wait();
+  EXPECT_EQ(ended.code, 75) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("SIGTERM: finishing the step"), Not(HasSubstr("SIGHUP"))));
+}
+
 TEST_F(Workers, ctrl_c_in_a_terminal_reaches_everybody_and_still_lets_them_save) {
   start(job_arguments({"-n", "2"}), {{"FAKE_CORE", "*:save_when_asked"}});
   report(0);

@@ -54,6 +54,15 @@ const char* next_move(int code) {
   }
 }
 
+// A signal may end a call before it did anything, on disks that answer late (fallocate of gigabytes, NFS, FUSE): it is
+// made again. Not for close(), which on Linux has closed all the same, nor for rename() and mkdir(), which may have
+// happened and are told of no EINTR (rename(2), mkdir(2)).
+template <typename Call>
+int uninterrupted(Call&& call) {
+  for (;;)
+    if (const int result = call(); result >= 0 || errno != EINTR) return result;
+}
+
 class PosixOutputFile final : public OutputFile {
  public:
   PosixOutputFile(int descriptor, fs::path path) : descriptor_(descriptor), path_(std::move(path)) {}
@@ -76,7 +85,7 @@ class PosixOutputFile final : public OutputFile {
 
   void sync() override {
     // After a failed fsync Linux may drop the dirty pages, so a second try would prove nothing: the error stands.
-    if (::fsync(descriptor_) != 0) throw FileError(errno, "fsync", path_);
+    if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) throw FileError(errno, "fsync", path_);
   }
 
  private:
@@ -94,18 +103,20 @@ FileError::FileError(int code, std::string_view operation, const fs::path& path)
 bool FileError::no_space() const { return code_ == ENOSPC || code_ == EDQUOT; }
 
 std::unique_ptr<OutputFile> PosixFileSystem::create(const fs::path& path, uint64_t size) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const int descriptor =
+      uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644); });
   if (descriptor < 0) throw FileError(errno, "create", path);
   auto file = std::make_unique<PosixOutputFile>(descriptor, path);
-  if (size > 0 && ::fallocate(descriptor, 0, 0, static_cast<off_t>(size)) != 0) {
+  const auto bytes = static_cast<off_t>(size);
+  if (size > 0 && uninterrupted([&] { return ::fallocate(descriptor, 0, 0, bytes); }) != 0) {
     if (errno != EOPNOTSUPP && errno != ENOSYS) throw FileError(errno, fmt::format("reserving {} bytes", size), path);
-    if (::ftruncate(descriptor, static_cast<off_t>(size)) != 0) throw FileError(errno, "resize", path);
+    if (uninterrupted([&] { return ::ftruncate(descriptor, bytes); }) != 0) throw FileError(errno, "resize", path);
   }
   return file;
 }
 
 std::unique_ptr<OutputFile> PosixFileSystem::open(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW); });
   if (descriptor < 0) throw FileError(errno, "open", path);
   return std::make_unique<PosixOutputFile>(descriptor, path);
 }
@@ -129,9 +140,9 @@ void PosixFileSystem::remove(const fs::path& path) {
 }
 
 void PosixFileSystem::sync_directory(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (descriptor < 0) throw FileError(errno, "open", path);
-  const int result = ::fsync(descriptor);
+  const int result = uninterrupted([&] { return ::fsync(descriptor); });
   const int code = errno;
   ::close(descriptor);
   if (result != 0 && code != EINVAL) throw FileError(code, "fsync", path);  // EINVAL: folders cannot be synced there
@@ -190,7 +201,7 @@ void replace_tree(FileSystem& files, const fs::path& fresh, const fs::path& targ
 void for_each_chunk(const fs::path& path, const std::function<void(std::span<const std::byte>)>& visit) {
   constexpr size_t kChunk = 4 << 20;
   // Without O_NONBLOCK, opening a named pipe would wait for ever.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (descriptor < 0) throw FileError(errno, "open", path);
   const PosixOutputFile closes(descriptor, path);
   struct stat info {};

@@ -5,10 +5,35 @@
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/weights/scratch.h"
+
+namespace {
+
+// How often the next calls of this thread end by a signal.
+thread_local int interrupted_fallocates = 0, interrupted_fsyncs = 0;
+
+bool is_interrupted(int& times) {
+  if (times == 0) return false;
+  --times;
+  errno = EINTR;
+  return true;
+}
+
+}  // namespace
+
+// In the place of libc's, for all of this program.
+extern "C" int fallocate(int descriptor, int mode, off_t offset, off_t size) {
+  if (is_interrupted(interrupted_fallocates)) return -1;
+  return static_cast<int>(::syscall(SYS_fallocate, descriptor, mode, offset, size));
+}
+extern "C" int fsync(int descriptor) {
+  if (is_interrupted(interrupted_fsyncs)) return -1;
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace lf {
 namespace {
@@ -102,6 +127,20 @@ TEST(FileSystem, a_file_larger_than_the_limit_fails_when_it_is_reserved_and_not_
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(FileSystem, a_signal_that_ends_a_call_early_is_no_failure_of_the_disk) {
+  test::Scratch scratch;
+  PosixFileSystem files;
+  interrupted_fallocates = 3;
+  interrupted_fsyncs = 2;
+  write_file(files, scratch / "a", "all of it");
+  EXPECT_EQ(interrupted_fallocates, 0);
+  EXPECT_EQ(interrupted_fsyncs, 0);
+  EXPECT_EQ(slurp(scratch / "a"), "all of it");
+  interrupted_fsyncs = 1;
+  files.sync_directory(scratch.path());
+  EXPECT_EQ(interrupted_fsyncs, 0);
 }
 
 TEST(FileSystem, available_bytes_are_known_for_paths_that_do_not_exist_yet) {

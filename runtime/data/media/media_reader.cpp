@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/media/image.h"
@@ -33,12 +32,19 @@ std::filesystem::path video_library_path() {
 class OpenedVideo {
  public:
   explicit OpenedVideo(const MediaFile& file) : path_(file.path()) {
-    MediaFile::Identity is = file.identity();
-    if (const std::string* bytes = file.held()) {
-      is = write_to_memory(file, *bytes);
+    const MediaFile::Identity& is = file.identity();
+    const std::string* bytes = file.held();
+    if (bytes != nullptr) {
+      write_to_memory(file, *bytes);
       path_ = fmt::format("/proc/self/fd/{}", memory_);
     }
-    file_ = {path_.c_str(), file.path().c_str(), is.device, is.inode, is.changed_ns, static_cast<int64_t>(file.size())};
+    file_ = {.path = path_.c_str(),
+             .name = file.path().c_str(),
+             .device = is.device,
+             .inode = is.inode,
+             .changed_ns = is.changed_ns,
+             .size = static_cast<int64_t>(file.size()),
+             .in_memory = bytes != nullptr};
   }
   ~OpenedVideo() {
     if (memory_ >= 0) ::close(memory_);
@@ -47,7 +53,7 @@ class OpenedVideo {
   const VideoFile* get() const { return &file_; }
 
  private:
-  MediaFile::Identity write_to_memory(const MediaFile& file, const std::string& bytes) {
+  void write_to_memory(const MediaFile& file, const std::string& bytes) {
     memory_ = ::memfd_create("lf_video", MFD_CLOEXEC);
     if (memory_ < 0) file.fail(std::strerror(errno));
     for (size_t done = 0; done < bytes.size();) {
@@ -60,9 +66,6 @@ class OpenedVideo {
       }
       done += static_cast<size_t>(put);
     }
-    struct stat status {};
-    ::fstat(memory_, &status);
-    return {status.st_dev, status.st_ino, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
   }
 
   std::string path_;

@@ -12,6 +12,8 @@ FrameTimes::FrameTimes(const std::vector<FrameEntry>& table) {
     if (entry.key && (keys_.empty() || entry.pts > keys_.back().pts))
       keys_.push_back({entry.pts, place, entry.dts != AV_NOPTS_VALUE ? entry.dts : entry.pts});
   }
+  shown_.shrink_to_fit();  // they may be kept for long
+  keys_.shrink_to_fit();
   if (!timed_) return;
   std::ranges::sort(shown_, {}, &Shown::pts);
   timed_ = std::ranges::adjacent_find(shown_, {}, &Shown::pts) == shown_.end();

@@ -1,6 +1,7 @@
 // Which frame of the presentation a time stamp belongs to, and where decoding has to start for it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace lf::video {
 class FrameTimes {
  public:
   explicit FrameTimes(const std::vector<FrameEntry>& table);
+
+  // Memory that it takes.
+  size_t bytes() const { return sizeof *this + shown_.capacity() * sizeof(Shown) + keys_.capacity() * sizeof(Key); }
 
   int64_t count() const { return static_cast<int64_t>(shown_.size()); }
   // Every frame has a time stamp of its own. Otherwise frames can only be counted, from the start.

@@ -18,7 +18,8 @@ struct VideoFile {
   const char* path;  // what is opened: absolute, ended by a NUL
   const char* name;  // what messages call it
   uint64_t device, inode;
-  int64_t changed_ns, size;  // as stat has them
+  int64_t changed_ns, size;  // as stat has them; of bytes in memory only size
+  bool in_memory;            // what was learnt of it is of no use to a later opening
 };
 
 // Both sides are of one build, but exceptions and C++ types stay out of it all the same. Thread-safe.

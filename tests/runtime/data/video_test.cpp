@@ -264,14 +264,17 @@ TEST(Video, a_file_written_anew_under_the_same_name_is_read_anew) {
   EXPECT_THAT(refusal(reader, "v", {59}), HasSubstr("frame 59 was asked for; the video has 45"));
 }
 
+VideoFile file(uint64_t inode, int64_t size = 1) { return {"", "", 1, inode, 7, size, false}; }
+video::FrameTimes times(int64_t frames) {
+  std::vector<video::FrameEntry> table;
+  for (int64_t i = 0; i < frames; ++i) table.push_back({i, i, i == 0});
+  return video::FrameTimes(table);
+}
+
 TEST(Video, times_of_files_are_kept_until_newer_ones_need_the_room) {
-  video::IndexCache cache(100);
-  const auto file = [](uint64_t inode, int64_t size = 1) { return VideoFile{"", "", 1, inode, 7, size}; };
-  const auto times = [](int64_t frames) {
-    std::vector<video::FrameEntry> table;
-    for (int64_t i = 0; i < frames; ++i) table.push_back({i, i, i == 0});
-    return video::FrameTimes(table);
-  };
+  video::IndexCache alone;
+  alone.keep(file(1), times(40));
+  video::IndexCache cache(alone.bytes() * 5 / 2);  // room for two
   cache.keep(file(1), times(40));
   const auto held = cache.keep(file(2), times(40));
   ASSERT_NE(cache.find(file(1)), nullptr);
@@ -281,9 +284,35 @@ TEST(Video, times_of_files_are_kept_until_newer_ones_need_the_room) {
   EXPECT_NE(cache.find(file(1)), nullptr);
   EXPECT_NE(cache.find(file(3)), nullptr);
   EXPECT_EQ(held->count(), 40);
-  EXPECT_EQ(cache.keep(file(4), times(101))->count(), 101);  // too large to be kept, good for its caller
+  EXPECT_EQ(cache.keep(file(4), times(400))->count(), 400);  // too large to be kept, good for its caller
   EXPECT_EQ(cache.find(file(4)), nullptr);
   EXPECT_NE(cache.find(file(3)), nullptr);
+  EXPECT_EQ(cache.count(), 2u);
+}
+
+TEST(Video, times_of_many_short_clips_stay_below_the_limit_with_all_that_they_take) {
+  constexpr size_t kLimit = 1 << 20;
+  video::IndexCache cache(kLimit);
+  for (uint64_t inode = 1; inode <= 20'000; ++inode) {
+    cache.keep(file(inode), times(2));
+    ASSERT_LE(cache.bytes(), kLimit);
+  }
+  // Two frames of 16 bytes and a key frame of 24 are the least of it.
+  EXPECT_GT(cache.count(), kLimit / 1000);
+  EXPECT_LT(cache.count(), kLimit / (2 * 16 + 24 + 100));
+  const uint64_t first = 20'001 - cache.count();
+  for (uint64_t inode = 1; inode <= 20'000; ++inode)
+    ASSERT_EQ(cache.find(file(inode)) != nullptr, inode >= first) << inode;
+}
+
+TEST(Video, times_of_bytes_in_memory_are_not_kept) {
+  video::IndexCache cache;
+  VideoFile held = file(1);
+  held.in_memory = true;
+  EXPECT_EQ(cache.keep(held, times(40))->count(), 40);
+  EXPECT_EQ(cache.find(held), nullptr);
+  EXPECT_EQ(cache.count(), 0u);
+  EXPECT_EQ(cache.bytes(), 0u);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ struct Metrics::State {
       events.emplace(config.folder / "tb", config.start_unix_seconds, config.finished_steps + 1);
     }
     replace_file(config.folder / "status.json",
-                 status_json("running", std::nullopt, std::nullopt, config.start_unix_seconds));
+                   status_json("running", std::nullopt, std::nullopt, config.start_unix_seconds));
   }
 
   void run() {
@@ -83,12 +83,13 @@ struct Metrics::State {
     if (events) events_sink.attempt([&] { events->append(report); });
     progress.show(report, pace.left_seconds());
     last = report;
-    if (report.unix_seconds - status_at >= kStatusSeconds) put_status("running");
+    if (report.elapsed_seconds - status_at < kStatusSeconds) return;
+    status_at = report.elapsed_seconds;
+    put_status("running");
   }
 
   void put_status(const std::string& state) {
     const double now = last ? last->unix_seconds : config.start_unix_seconds;
-    status_at = now;
     status_sink.attempt(
         [&] { replace_file(config.folder / "status.json", status_json(state, last, pace.left_seconds(), now)); });
   }
@@ -97,7 +98,8 @@ struct Metrics::State {
     progress.end();
     put_status(state);
     if (history.curve().empty()) return;
-    curves_sink.attempt([&] { replace_file(config.folder / "curves.svg", curves_svg(config.title, history.curve())); });
+    curves_sink.attempt(
+        [&] { replace_file(config.folder / "curves.svg", curves_svg(config.title, history.curve())); });
   }
 
   const MetricsConfig config;
@@ -108,7 +110,7 @@ struct Metrics::State {
   Sink history_sink{"metrics.jsonl"}, events_sink{"the TensorBoard file"}, status_sink{"status.json"},
       curves_sink{"curves.svg"};
   std::optional<StepReport> last;
-  double status_at = -1e300;
+  double status_at = -1e300;  // of elapsed seconds: the other clock may be set back
 
   std::mutex mutex;
   std::condition_variable changed;

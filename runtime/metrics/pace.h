@@ -7,13 +7,14 @@
 
 namespace lf {
 
-// The time from one report to the next, checkpoints and all, smoothed over about ten steps.
+// The time from one report to the next, checkpoints and all, smoothed over about ten steps. By the clock that nobody
+// sets.
 class Pace {
  public:
   void add(const StepReport& report) {
-    const double seconds = last_ ? report.unix_seconds - *last_ : report.step_seconds;
+    const double seconds = last_ ? report.elapsed_seconds - *last_ : report.step_seconds;
     seconds_ = last_ ? 0.9 * seconds_ + 0.1 * seconds : seconds;
-    last_ = report.unix_seconds;
+    last_ = report.elapsed_seconds;
     left_steps_ = report.total_steps - report.step;
   }
   std::optional<double> left_seconds() const {

@@ -90,9 +90,9 @@ void Progress::show(const StepReport& report, std::optional<double> left_seconds
     const bool known = ioctl(options_.descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     const BarStyle style{known ? size.ws_col - 1 : 79, options_.colour, options_.unicode};
     print("\r\x1b[K" + progress_bar(report, left_seconds, style) + "\r");
-  } else if (report.unix_seconds - printed_at_ >= options_.seconds) {
+  } else if (report.elapsed_seconds - printed_at_ >= options_.seconds) {
     print(progress_line(report, left_seconds) + "\n");
-    printed_at_ = report.unix_seconds;
+    printed_at_ = report.elapsed_seconds;
     printed_last_ = true;
   }
   if (report.step == report.total_steps) end();  // before what is told of checkpoints and models

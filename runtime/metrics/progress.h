@@ -39,7 +39,7 @@ class Progress {
   Options options_;
   std::optional<StepReport> last_;
   std::optional<double> left_seconds_;
-  double printed_at_ = -1e300;
+  double printed_at_ = -1e300;  // of elapsed seconds
   bool printed_last_ = true;
 };
 

@@ -51,8 +51,8 @@ struct StepReport {
 
   std::optional<BalanceReport> balance;             // where there is more than one rank
   std::optional<double> copies_hidden;              // share of the gradients' way from the device that backward hid
-  double unix_seconds = 0;                          // when the step ended
-  double elapsed_seconds = 0;                       // since the run was started, this process's
+  double unix_seconds = 0;                          // when the step ended, as the machine's clock is set: to be shown
+  double elapsed_seconds = 0;                       // since the run was started, this process's; never goes back
   std::vector<std::pair<std::string, double>> aux;  // further losses by the model's names
 };
 

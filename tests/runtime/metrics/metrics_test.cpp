@@ -57,6 +57,22 @@ TEST(metrics, a_run_leaves_its_rows_its_status_its_events_and_its_picture) {
   EXPECT_EQ(metrics.dropped(), 0);
 }
 
+TEST(metrics, the_status_of_a_run_whose_clock_is_set_back_is_renewed_all_the_same) {
+  lf::test::ScratchFolder folder;
+  lf::Metrics metrics(quiet_config(folder.path()));
+  const std::filesystem::path file = folder.path() / "status.json";
+  // Each is looked for before the next is written: the last status then is one of a step, not of the end.
+  for (int step = 1; step <= 40; step += 2) {
+    auto report = a_report(step);
+    if (step > 10) report.unix_seconds -= 3600;
+    metrics.write(report);
+    const auto shown = [&] { return json::parse(content_of(file)).value("step", 0); };
+    for (int tries = 0; shown() != step && tries < 2000; ++tries) usleep(5000);
+    ASSERT_EQ(shown(), step);
+  }
+  EXPECT_EQ(json::parse(content_of(file)).at("updated"), "2023-11-14T21:13:39Z") << "what is shown is the clock's";
+}
+
 TEST(metrics, a_resumed_run_continues_the_rows_and_draws_both_parts) {
   lf::test::ScratchFolder folder;
   {

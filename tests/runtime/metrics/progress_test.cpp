@@ -126,10 +126,34 @@ TEST(pace, the_time_left_follows_the_time_between_reports_and_not_only_the_steps
   EXPECT_FALSE(pace.left_seconds().has_value());
   for (int step = 1; step <= 100; ++step) {
     auto report = a_report(step, 200);
-    report.unix_seconds = 2.0 * step;  // steps of 0.5 s, and 1.5 s of something else
+    report.elapsed_seconds = 2.0 * step;  // steps of 0.5 s, and 1.5 s of something else
     pace.add(report);
   }
   EXPECT_NEAR(*pace.left_seconds(), 200, 1);
+}
+
+TEST(pace, a_clock_that_is_set_back_changes_neither_the_lines_nor_the_time_left) {
+  Pipe steady, set_back;
+  lf::Progress::Options options;
+  options.seconds = 1;
+  std::string lines[2];
+  for (const bool sets : {false, true}) {
+    Pipe& pipe = sets ? set_back : steady;
+    options.descriptor = pipe.input();
+    lf::Progress progress(options);
+    lf::Pace pace;
+    for (int step = 1; step <= 40; ++step) {
+      auto report = a_report(step, 200);
+      if (sets && step > 10) report.unix_seconds -= 3600;
+      if (sets && step > 30) report.unix_seconds += 7200;
+      pace.add(report);
+      progress.show(report, pace.left_seconds());
+    }
+    lines[sets] = pipe.read_all();
+    EXPECT_NEAR(*pace.left_seconds(), 160 * 0.5, 1e-9);
+  }
+  EXPECT_EQ(std::count(lines[0].begin(), lines[0].end(), '\n'), 20);  // of 20 s, one a second
+  EXPECT_EQ(lines[1], lines[0]);
 }
 
 TEST(text, numbers_are_short) {

@@ -47,7 +47,7 @@ class Parity(unittest.TestCase):
         return result.stdout
 
     def test_outputs_losses_gradients_and_trajectories_of_all_qwen_cases_agree(self):
-        families = cases_of("qwen[23]*")
+        families = cases_of("qwen[23]*_vl*")
         self.assertEqual(len(families), 8)
         for family in families:
             for config in ("config.json", "config_hub.json"):
@@ -125,6 +125,16 @@ class Parity(unittest.TestCase):
                 result = lfrun("parity", directory, "--family", "causal_lm", "--out", self.folder / "out")
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertIn("gradients, worst", result.stdout)
+
+    def test_experts_weighed_by_all_experts_probabilities_agree_whether_the_config_says_so_or_leaves_it_out(self):
+        families = cases_of("qwen3_moe")
+        self.assertEqual(len(families), 2)
+        for family in families:
+            self.assertIs(json.loads((family / "config.json").read_text())["norm_topk_prob"], False)
+            self.assertNotIn("norm_topk_prob", json.loads((family / "config_hub.json").read_text()))
+            for config in ("config.json", "config_hub.json"):
+                with self.subTest(family=family.name, config=config):
+                    self.agree(family, "causal_lm", "--config", config)
 
     def test_outputs_routing_losses_gradients_and_trajectories_of_all_deepseek_cases_agree(self):
         families = cases_of("deepseek*")

@@ -223,7 +223,7 @@ void LanguageStage::bind(uint32_t unit, std::vector<nn::Parameter> parameters) {
     }
     u.attention.out = binding.take_linear(false);
     if (c.is_sparse(layer)) {
-      u.sparse.top_k = c.experts.per_token;
+      u.sparse.routing = {c.experts.per_token, c.experts.normalise};
       u.sparse.norm = binding.take_norm(kRms, c.norm_eps);
       u.sparse.router = binding.take();
       u.sparse.experts.gate_up = binding.take_adaptable();

@@ -27,6 +27,7 @@ enum class BalanceLoss { kNone, kPerSample, kPerBatch };
 
 struct ExpertsConfig {
   int64_t count = 0, per_token = 0, width = 0;
+  bool normalise = true;  // the weights of a row's experts add up to 1
   // How files hold them: all in one, [E, in, out] (Qwen3-VL-MoE), or expert by expert, [out, in] (Qwen3-MoE).
   bool one_by_one = false;
   std::vector<bool> sparse_layers;

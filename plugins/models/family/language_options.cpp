@@ -28,6 +28,7 @@ components::LanguageDecoderConfig language_decoder(const TextConfig& t, componen
   if (t.num_experts > 0) {
     decoder.experts.count = t.num_experts;
     decoder.experts.per_token = t.num_experts_per_tok;
+    decoder.experts.normalise = t.norm_topk_prob;
     decoder.experts.width = t.moe_intermediate_size;
     for (int64_t layer = 0; layer < t.num_hidden_layers; ++layer)
       decoder.experts.sparse_layers.push_back(t.is_sparse(layer));

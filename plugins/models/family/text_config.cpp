@@ -58,7 +58,7 @@ Rope parse_rope(JsonFields& fields, const TextRules& rules) {
   return rope;
 }
 
-void parse_experts(JsonFields& fields, TextConfig& c) {
+void parse_experts(JsonFields& fields, const TextRules& rules, TextConfig& c) {
   const char* count = fields.has("num_local_experts") ? "num_local_experts" : "num_experts";
   c.num_experts = fields.size(count, JsonFields::kMostExperts);
   fields.ignore({"num_local_experts", "num_experts"});
@@ -69,7 +69,10 @@ void parse_experts(JsonFields& fields, TextConfig& c) {
   c.decoder_sparse_step = fields.positive("decoder_sparse_step", fields.usual("decoder_sparse_step", int64_t{1}));
   c.mlp_only_layers = fields.integers("mlp_only_layers", {});
   c.router_aux_loss_coef = fields.number("router_aux_loss_coef", 0.001);
-  fields.only("norm_topk_prob", {true}, kNotBuilt);
+  if (rules.states_norm_topk)
+    c.norm_topk_prob = fields.flag("norm_topk_prob", fields.usual("norm_topk_prob", false));
+  else
+    fields.only("norm_topk_prob", {true}, "its class always does");
   fields.ignore({"output_router_logits"});
 }
 
@@ -152,7 +155,7 @@ std::optional<TextRules> text_rules(const std::string& model_type) {
   } else if (model_type == "qwen3") {
     rules.head_norms = rules.own_head_size = rules.states_head_size = true;
   } else if (model_type == "qwen3_moe") {
-    rules.head_norms = rules.own_head_size = rules.experts = true;
+    rules.head_norms = rules.own_head_size = rules.experts = rules.states_norm_topk = true;
   } else {
     return std::nullopt;
   }
@@ -219,7 +222,7 @@ TextConfig parse_text(JsonFields& fields, const TextRules& rules) {
     fields.only("layer_types",
                 {json(std::vector<std::string>(static_cast<size_t>(c.num_hidden_layers), "full_attention"))},
                 kNotBuilt);
-  if (rules.experts) parse_experts(fields, c);
+  if (rules.experts) parse_experts(fields, rules, c);
   return c;
 }
 

@@ -24,6 +24,7 @@ struct TextConfig {
 
   // Mixture of experts; num_experts 0: dense.
   int64_t num_experts = 0, num_experts_per_tok = 0, moe_intermediate_size = 0, decoder_sparse_step = 1;
+  bool norm_topk_prob = true;  // the chosen experts' probabilities are divided by their sum
   std::vector<int64_t> mlp_only_layers;
   double router_aux_loss_coef = 0;
 
@@ -33,6 +34,7 @@ struct TextConfig {
 // What a kind of text model is, and the numbers that its class has where a file leaves them out.
 struct TextRules {
   bool qkv_bias = false, head_norms = false, experts = false;
+  bool states_norm_topk = false;       // norm_topk_prob is a field, false where it is not stated; else always true
   bool own_head_size = false;          // head_dim is a field of its own, not hidden_size / heads
   bool interleaved = false;            // of mrope
   std::vector<int64_t> mrope_section;  // empty: one position axis

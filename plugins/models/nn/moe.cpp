@@ -92,12 +92,12 @@ at::Tensor combine(const at::Tensor& sorted, const Dispatch& order, int64_t n, i
 
 }  // namespace
 
-Routing route(const at::Tensor& x, const Parameter& router, int64_t top_k) {
+Routing route(const at::Tensor& x, const Parameter& router, const TopRouting& config) {
   Routing routing;
   routing.probability = wide_linear(x, router).softmax(-1);
-  auto [top, index] = routing.probability.topk(top_k, -1);
+  auto [top, index] = routing.probability.topk(config.top_k, -1);
   routing.expert = index;
-  routing.weight = top / top.sum(-1, true);
+  routing.weight = config.normalise ? top / top.sum(-1, true) : top;
   return routing;
 }
 

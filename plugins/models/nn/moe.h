@@ -1,6 +1,6 @@
 // Mixture of experts: softmax router, top-k, gated feed-forward experts over sorted slices of rows.
-//   p = softmax(x Wᵀ);  the k largest, divided by their sum, weigh  (silu(g) · u) D_e  with [g, u] = x G_e
-//   (arXiv:2101.03961, transformers' Qwen3VLMoeTextSparseMoeBlock). Dropless.
+//   p = softmax(x Wᵀ);  the k largest, divided by their sum or as they are, weigh  (silu(g) · u) D_e,  [g, u] = x G_e
+//   (arXiv:2101.03961, transformers' Qwen3VLMoeTextSparseMoeBlock and Qwen3MoeTopKRouter). Dropless.
 #pragma once
 
 #include "nn/adapter.h"
@@ -16,8 +16,13 @@ struct Routing {
   at::Tensor expert;       // i64 [N, k]
 };
 
+struct TopRouting {
+  int64_t top_k = 1;
+  bool normalise = true;  // chosen probabilities are divided by their sum
+};
+
 // x [N, C], router [E, C]. Logits in f32 whatever x's dtype.
-Routing route(const at::Tensor& x, const Parameter& router, int64_t top_k);
+Routing route(const at::Tensor& x, const Parameter& router, const TopRouting& config);
 
 // DeepSeek-V3's router (arXiv:2412.19437, equations 12 to 16; transformers' DeepseekV3TopkRouter): sigmoid scores; the
 // experts are in `groups` of equal size, of which the `chosen_groups` with the largest sum of their two best scores

@@ -35,7 +35,7 @@ inline at::Tensor feed_forward(const at::Tensor& x, const FeedForward& block) {
 }
 
 struct SparseFeedForward {
-  int64_t top_k = 1;
+  TopRouting routing;
   Norm norm;
   Parameter router;  // [E, C]
   Experts experts;
@@ -49,7 +49,7 @@ struct SparseResult {
 // x + experts(norm(x)), and how rows were routed.
 inline SparseResult sparse_feed_forward(const at::Tensor& x, const SparseFeedForward& block) {
   const at::Tensor h = norm(x, block.norm);
-  const Routing routing = route(h, block.router, block.top_k);
+  const Routing routing = route(h, block.router, block.routing);
   return {experts(h, routing, block.experts, x), routing};
 }
 

@@ -47,6 +47,8 @@ TEST(CausalLmConfig, says_what_is_particular_to_each_type) {
   EXPECT_EQ(moe.text.num_experts, 8);
   EXPECT_TRUE(moe.text.is_sparse(0));
   EXPECT_FALSE(moe.text.is_sparse(1));
+  EXPECT_FALSE(moe.text.norm_topk_prob);  // transformers' configuration_qwen3_moe.py
+  EXPECT_TRUE(parsed(sized("qwen3_moe", {{"norm_topk_prob", true}})).text.norm_topk_prob);
 }
 
 TEST(CausalLmConfig, what_would_change_the_maths_is_refused_by_name) {
@@ -59,7 +61,6 @@ TEST(CausalLmConfig, what_would_change_the_maths_is_refused_by_name) {
   EXPECT_THAT(with("rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "llama"), HasSubstr("rope_type"));
   EXPECT_THAT(with("rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}), HasSubstr("rope_scaling"));
   EXPECT_THAT(with("quantization_config", {{"quant_method", "awq"}}), HasSubstr("quantization_config"));
-  EXPECT_THAT(with("norm_topk_prob", false, "qwen3_moe"), HasSubstr("norm_topk_prob"));
   EXPECT_THAT(with("num_key_value_heads", 7), HasSubstr("num_key_value_heads"));
   EXPECT_THAT(with("num_hidden_layers", -1), HasSubstr("num_hidden_layers: expected an integer in [1, 4096]"));
   EXPECT_THAT(with("layer_types", {"sliding_attention"}), HasSubstr("layer_types"));
@@ -79,7 +80,7 @@ TEST(CausalLmConfig, tells_the_numbers_that_it_takes_for_those_left_out) {
   parse_config(sized("qwen3_moe").dump(), findings);
   EXPECT_EQ(told(findings),
             "config.json: left out and taken as the reference's class has them: rms_norm_eps 1e-06, "
-            "rope_theta 10000.0, decoder_sparse_step 1\n");
+            "rope_theta 10000.0, decoder_sparse_step 1, norm_topk_prob false\n");
 }
 
 TEST(CausalLmConfig, of_another_family_is_refused_with_those_that_there_are) {

@@ -11,10 +11,10 @@ constexpr int64_t kExperts = 5, kTopK = 3, kWidth = 20, kInner = 14;
 
 // Every expert on every row, weighed by a matrix that is 0 where the expert was not chosen.
 at::Tensor reference_experts(const at::Tensor& x, const at::Tensor& router, const at::Tensor& gate_up,
-                             const at::Tensor& down, const at::Tensor& residual) {
+                             const at::Tensor& down, const at::Tensor& residual, bool normalise) {
   const at::Tensor probability = at::matmul(x, router.t()).softmax(-1);
   const auto [top, index] = probability.topk(kTopK, -1);
-  const at::Tensor weight = at::zeros_like(probability).scatter(1, index, top / top.sum(-1, true));
+  const at::Tensor weight = at::zeros_like(probability).scatter(1, index, normalise ? top / top.sum(-1, true) : top);
   at::Tensor sum = residual;
   for (int64_t e = 0; e < kExperts; ++e) {
     const auto halves = at::matmul(x, gate_up[e]).chunk(2, -1);
@@ -24,16 +24,17 @@ at::Tensor reference_experts(const at::Tensor& x, const at::Tensor& router, cons
 }
 
 TEST(Experts, equal_a_loop_over_all_of_them) {
-  for (const int64_t n : {40, 1, 0}) {
-    const Check what{
-        {random({n, kWidth}, 1), random({n, kWidth}, 2)},
-        {random({kExperts, kWidth}, 3), random({kExperts, kWidth, 2 * kInner}, 4, 0.3),
-         random({kExperts, kInner, kWidth}, 5, 0.3)},
-        [](const Tensors& in, const auto& p) {
-          return experts(in[0], route(in[0], p[0], kTopK), {p[1], p[2]}, in[1]);
-        },
-        [](const Tensors& in, const Tensors& p) { return reference_experts(in[0], p[0], p[1], p[2], in[1]); }};
-    check_all(what, std::to_string(n) + " rows");
+  for (const auto& [n, normalise] : {std::pair{40, true}, {1, true}, {0, true}, {40, false}, {1, false}}) {
+    const Check what{{random({n, kWidth}, 1), random({n, kWidth}, 2)},
+                     {random({kExperts, kWidth}, 3), random({kExperts, kWidth, 2 * kInner}, 4, 0.3),
+                      random({kExperts, kInner, kWidth}, 5, 0.3)},
+                     [normalise = normalise](const Tensors& in, const auto& p) {
+                       return experts(in[0], route(in[0], p[0], {kTopK, normalise}), {p[1], p[2]}, in[1]);
+                     },
+                     [normalise = normalise](const Tensors& in, const Tensors& p) {
+                       return reference_experts(in[0], p[0], p[1], p[2], in[1], normalise);
+                     }};
+    check_all(what, std::to_string(n) + (normalise ? " rows" : " rows, weighed as they are"));
   }
 }
 
@@ -47,7 +48,7 @@ TEST(Experts, that_got_no_row_get_no_gradient) {
                           at::zeros({kExperts, kWidth, 2 * kInner})};
   const Parameter down{random({kExperts, kInner, kWidth}, 5).to(at::kFloat), at::zeros({kExperts, kInner, kWidth})};
   const at::Tensor y =
-      experts(x, route(x, {router, at::zeros_like(router)}, kTopK), {gate_up, down}, at::zeros_like(x));
+      experts(x, route(x, {router, at::zeros_like(router)}, {kTopK}), {gate_up, down}, at::zeros_like(x));
   torch::autograd::backward({y}, {at::ones_like(y)});
   for (int64_t e = 0; e < kExperts; ++e)
     EXPECT_EQ(gate_up.gradient[e].abs().sum().item<float>() > 0, e == 1 || e == 2 || e == 4) << e;

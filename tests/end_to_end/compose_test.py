@@ -1,6 +1,7 @@
 """Models named in a job file: trained, saved, opened again, and equal to the family that has the same components."""
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -82,6 +83,19 @@ class Compose(unittest.TestCase):
                 again = self.train(name + "_again", *self.opened(run / "model"), "job.steps=1", "optimizer.learning_rate=0")
                 for file in ("model.safetensors", "config.json"):
                     self.assertEqual((again / "model" / file).read_bytes(), (run / "model" / file).read_bytes(), file)
+
+    def test_samples_beyond_the_positions_of_a_dynamic_rotation_are_skipped_and_named_behind_either_tower(self):
+        for name in ("intern_vit_qwen3", "qwen2_5_vit_llama"):
+            with self.subTest(model=name):
+                model = json.loads(json.dumps(MODELS[name]))
+                model["decoder"].update(max_position_embeddings=100, rope_scaling={"type": "dynamic", "factor": 2.0})
+                run = self.train(name + "_dynamic", *self.named(model), "job.steps=1")
+                skipped = (run / "skipped.jsonl").read_text()
+                self.assertRegex(skipped, r"train\.jsonl.*a sample of \d+ tokens: beyond max_position_embeddings 100")
+                self.assertTrue(all(int(n) > 100 for n in re.findall(r"a sample of (\d+) tokens", skipped)), skipped)
+                model["decoder"]["rope_scaling"]["type"] = "default"
+                model["decoder"]["rope_scaling"].pop("factor")
+                self.assertFalse((self.train(name + "_plain", *self.named(model), "job.steps=1") / "skipped.jsonl").exists())
 
     def test_the_same_components_give_the_same_bits_as_the_family_that_has_them(self):
         config = {"model_type": "internvl", "downsample_ratio": 0.5, "image_token_id": 266, "tie_word_embeddings": False, "torch_dtype": "float32",

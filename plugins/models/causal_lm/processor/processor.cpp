@@ -11,6 +11,7 @@
 #include "family/fields.h"
 #include "family/job_request.h"
 #include "family/packing.h"
+#include "family/position_bound.h"
 #include "family/sample_place.h"
 #include "text/job_tokenizer.h"
 
@@ -62,6 +63,7 @@ std::vector<Sequence> Processor::sequences(const lf_sample& sample) const {
     out.push_back(words ? text().chat.encode(*words) : text().chat.encode(family::parse_conversation(given)));
   }
   family::cut_all(out, sample.max_rows);
+  family::refuse_beyond_positions(out, config_.text);
   return out;
 }
 

@@ -11,12 +11,6 @@
 namespace lf::internvl {
 
 std::vector<int64_t> visual_rows(const family::Sequence& sequence, const InternVlConfig& config, int64_t context) {
-  const TextConfig& text = config.text;
-  if (text.bounded_positions && sequence.rows() > text.max_position_embeddings)
-    throw sdk::Failure(LF_E_DATA,
-                       fmt::format("a sample of {} tokens: beyond max_position_embeddings {} this model's dynamic "
-                                   "rotation changes, which is not built; lower data.max_tokens",
-                                   sequence.rows(), text.max_position_embeddings));
   std::vector<int64_t> rows;
   for (int64_t row = 0; row < sequence.rows(); ++row)
     if (sequence.ids[static_cast<size_t>(row)] == context) rows.push_back(row);

@@ -19,7 +19,7 @@
 namespace lf::internvl {
 
 // Rows of <IMG_CONTEXT> that belong to a sequence's pictures. Throws LF_E_DATA where they are not as many as its tiles
-// make, or where the sequence is longer than the model's positions reach.
+// make.
 std::vector<int64_t> visual_rows(const family::Sequence& sequence, const InternVlConfig& config, int64_t context);
 
 // Writes one input's patches. [the calling thread]

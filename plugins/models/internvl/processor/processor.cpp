@@ -7,6 +7,7 @@
 
 #include "family/conversation.h"
 #include "family/job_request.h"
+#include "family/position_bound.h"
 #include "family/sample_place.h"
 #include "internvl/processor/columns.h"
 #include "internvl/processor/cost.h"
@@ -83,6 +84,7 @@ std::vector<Sequence> InternVlProcessor::encode(const lf_sample& sample) const {
 std::vector<Sequence> InternVlProcessor::sequences(const lf_sample& sample) const {
   std::vector<Sequence> out = encode(sample);
   family::cut_all(out, sample.max_rows);
+  family::refuse_beyond_positions(out, config_.text);
   for (const Sequence& sequence : out) visual_rows(sequence, config_, context());  // a mismatch shows now
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "family/conversation.h"
 #include "family/job_request.h"
+#include "family/position_bound.h"
 #include "family/sample_place.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "qwen_vl/processor/fields.h"
@@ -105,6 +106,7 @@ std::vector<Sequence> QwenVlProcessor::encode(const lf_sample& sample) const {
 std::vector<Sequence> QwenVlProcessor::sequences(const lf_sample& sample) const {
   std::vector<Sequence> out = encode(sample);
   family::cut_all(out, sample.max_rows);
+  family::refuse_beyond_positions(out, config_.text);  // of compose's decoders
   return out;
 }
 

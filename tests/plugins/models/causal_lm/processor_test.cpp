@@ -174,6 +174,35 @@ TEST_F(ProcessorTest, a_long_sample_is_cut_and_learns_nothing_beyond_the_cut) {
   EXPECT_EQ(made.at("targets")[48], 'x');
 }
 
+TEST_F(ProcessorTest, a_sample_beyond_the_positions_of_a_dynamic_rotation_is_refused_by_features_and_collate) {
+  config_.text.bounded_positions = true;
+  config_.text.max_position_embeddings = 50;
+  const Processor made = processor();
+  const std::string given = chat("Hi", std::string(200, 'x'));
+  const auto reason = [&](int64_t max_rows, auto&& use) {
+    const lf_sample sample = sample_of(given, max_rows);
+    try {
+      use(sample);
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_DATA);
+      return std::string(failure.what());
+    }
+    return std::string("accepted");
+  };
+  const auto features = [&](const lf_sample& sample) { made.features(sample); };
+  const auto collate = [&](const lf_sample& sample) {
+    const lf_sample* samples[] = {&sample};
+    made.collate(samples);
+  };
+  const std::string wanted = "data.jsonl:7: a sample of 51 tokens: beyond max_position_embeddings 50";
+  EXPECT_THAT(reason(51, features), HasSubstr(wanted));
+  EXPECT_THAT(reason(51, collate), HasSubstr(wanted));
+  EXPECT_EQ(reason(50, features), "accepted");
+  EXPECT_EQ(reason(50, collate), "accepted");
+  config_.text.bounded_positions = false;
+  EXPECT_EQ(columns(processor(), {sample_of(given, 51)}).at("input_ids").size(), 51u);
+}
+
 TEST_F(ProcessorTest, bad_samples_are_refused_by_their_place) {
   const Processor made = processor();
   const auto reason = [&](const std::string& text) {

@@ -1,7 +1,8 @@
 // A conversation as a token sequence, written out natively (no template language is interpreted).
 //
 //   kChatMl   <|im_start|>role\n text <|im_end|>\n                                   (Qwen2, Qwen3, and many others)
-//   kLlama3   <|begin_of_text|>, then <|start_header_id|>role<|end_header_id|>\n\n text <|eot_id|>
+//   kLlama3   <|begin_of_text|>, then <|start_header_id|>role<|end_header_id|>\n\n text <|eot_id|>, where a message's
+//             text is without the white space at its ends, which the published template trims
 //
 // A plain text is written as the models are pretrained on it: text <|endoftext|>, or <|begin_of_text|> text
 // <|end_of_text|>; all but the begin is learnt.

@@ -1,6 +1,7 @@
 // Conversations and tensors to token rows, with a tokenizer of bytes.
 #include "causal_lm/processor/processor.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -123,6 +124,38 @@ TEST_F(ProcessorTest, llama_is_written_with_its_own_headers_and_the_job_may_say_
   } catch (const sdk::Failure& failure) {
     EXPECT_THAT(failure.what(), HasSubstr("data.chat_template: expected auto, chatml or llama3, got \"alpaca\""));
   }
+}
+
+TEST_F(ProcessorTest, llamas_conversations_are_written_as_transformers_writes_them_with_the_published_template) {
+  const json recorded = json::parse(std::ifstream(LF_SOURCE_DIR "/tests/fixtures/processor/llama3.json"));
+  const std::pair<std::string_view, int64_t> marks[] = {{"<|begin_of_text|>", kBegin},
+                                                        {"<|start_header_id|>", kHeader},
+                                                        {"<|end_header_id|>", kHeaderEnd},
+                                                        {"<|eot_id|>", kEot}};
+  ASSERT_EQ(recorded["cases"].size(), 4u);
+  for (const json& one : recorded["cases"]) {
+    json messages = json::array();
+    for (const json& message : one["messages"])
+      messages.push_back({{"role", message["role"]},
+                          {"train", false},
+                          {"content", {{{"type", "text"}, {"text", message["content"]}}}}});
+    std::vector<int64_t> ids;
+    const std::string written = one["written"];
+    for (std::string_view left = written; !left.empty();) {
+      const auto* mark =
+          std::find_if(std::begin(marks), std::end(marks), [&](const auto& m) { return left.starts_with(m.first); });
+      ids.push_back(mark == std::end(marks) ? static_cast<uint8_t>(left[0]) : mark->second);
+      left.remove_prefix(mark == std::end(marks) ? 1 : mark->first.size());
+    }
+    const std::string given = json{{"messages", messages}}.dump();
+    EXPECT_EQ(columns(processor("llama3"), {sample_of(given)}).at("input_ids"), ids) << one.dump();
+  }
+  // What a message holds beside its own ends is another item's end.
+  const std::string given = R"({"messages": [{"role": "assistant", "train": true, "content": [
+      {"type": "text", "text": " a "}, {"type": "text", "text": " b "}]}]})";
+  std::vector<int64_t> learnt = columns(processor("llama3"), {sample_of(given)}).at("targets");
+  std::erase(learnt, -100);
+  EXPECT_THAT(learnt, ElementsAre('a', ' ', ' ', 'b', kEot));
 }
 
 TEST_F(ProcessorTest, a_plain_text_is_learnt_whole_with_its_end) {

@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "core/host.h"
 #include "core/log.h"
+#include "core/path_error.h"
 #include "parity/parity.h"
 #include "train/export_command.h"
 #include "train/session.h"
@@ -131,6 +132,11 @@ extern "C" __attribute__((visibility("default"))) int lf_core_run(const lf_core_
     for (std::string line; std::getline(lines, line);) lf::log::error("{}", line);
     lf::log::flush();
     return static_cast<int>(error.exit());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const lf::Error told = lf::path_error(error);
+    lf::log::error("{}", told.what());
+    lf::log::flush();
+    return static_cast<int>(told.exit());
   } catch (const std::exception& error) {
     std::string text = error.what();  // LibTorch's carry a backtrace after the first line
     lf::log::error("unexpected: {}; this is a bug of lfrun", text.substr(0, text.find("\nException raised from")));

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/path_error.h"
+#include "core/standard_descriptors.h"
 #include "launch/launch.h"
 
 namespace {
@@ -15,6 +17,10 @@ int run(int argc, char** argv) {
   } catch (const lf::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return static_cast<int>(error.exit());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const lf::Error told = lf::path_error(error);
+    std::fprintf(stderr, "%s\n", told.what());
+    return static_cast<int>(told.exit());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "lfrun: internal error: %s; please report it\n", error.what());
     return static_cast<int>(lf::Exit::kBug);
@@ -24,6 +30,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lf::fill_standard_descriptors();
   const int code = run(argc, argv);
   // Where output cannot be written (a full disk, a closed pipe), success would be a lie.
   const bool written = std::fflush(nullptr) == 0 && std::ferror(stdout) == 0;

@@ -5,6 +5,7 @@
 
 #include "conformance/conformance.h"
 #include "core/error.h"
+#include "core/standard_descriptors.h"
 
 namespace {
 
@@ -44,6 +45,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lf::fill_standard_descriptors();
   try {
     return run(argc, argv);
   } catch (const lf::Error& error) {

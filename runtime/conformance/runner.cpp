@@ -57,7 +57,7 @@ void restrain(bool own_group) {
   const rlimit no_core{0, 0}, files{1024, 1024};
   setrlimit(RLIMIT_CORE, &no_core);
   setrlimit(RLIMIT_NOFILE, &files);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT, SIGPIPE})
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGPIPE})
     std::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

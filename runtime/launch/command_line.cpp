@@ -79,6 +79,29 @@ int processes_of(const std::string& text) {
   misuse(fmt::format("-n takes a number of workers in [1, {}], got {}", kMostProcesses, text));
 }
 
+// -n and a launch.processes that says another number contradict each other.
+void require_one_number_of_workers(const CommandLine& line) {
+  if (!line.processes) return;
+  for (const std::string& set : line.sets) {
+    const size_t equals = std::min(set.find('='), set.size());
+    const auto trimmed = [](std::string text) {
+      text.erase(0, text.find_first_not_of(" \t"));
+      return text.erase(text.find_last_not_of(" \t") + 1);
+    };
+    if (trimmed(set.substr(0, equals)) != "launch.processes") continue;
+    const std::string value = trimmed(set.substr(std::min(equals + 1, set.size())));
+    if (value != std::to_string(*line.processes))
+      misuse(fmt::format("-n {} contradicts --set launch.processes={}; leave one of them out", *line.processes, value));
+  }
+}
+
+void require_no_empty_words(const std::vector<std::string>& words, std::string_view command,
+                            std::string_view expected) {
+  for (const std::string& word : words)
+    if (word.empty())
+      misuse(fmt::format("{} takes {}, got an empty text; is a variable of the shell not set?", command, expected));
+}
+
 // An option that nobody knows is a mistake, except where another program of ours reads the rest.
 void require_known(const po::parsed_options& parsed) {
   for (const po::option& option : parsed.options) {
@@ -130,6 +153,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     parsed =
         po::command_line_parser(arguments).options(known).positional(words).style(kStyle).allow_unregistered().run();
     po::store(parsed, values);
+  } catch (const po::invalid_command_line_syntax& error) {
+    if (error.get_option_name() == "--processes" && error.kind() == po::invalid_command_line_syntax::missing_parameter)
+      misuse(fmt::format("-n takes a number of workers in [1, {}], got nothing", kMostProcesses));
+    misuse(error.what());
   } catch (const po::error& error) {
     misuse(error.what());
   }
@@ -139,8 +166,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (values.count("set") != 0) line.sets = values["set"].as<std::vector<std::string>>();
   if (values.count("plugin-dir") != 0) {
     line.plugin_dirs.emplace();
-    for (const std::string& dir : values["plugin-dir"].as<std::vector<std::string>>())
-      line.plugin_dirs->push_back(std::filesystem::absolute(dir).lexically_normal());
+    const auto dirs = values["plugin-dir"].as<std::vector<std::string>>();
+    require_no_empty_words(dirs, "--plugin-dir", "a folder of plugins");
+    for (const std::string& dir : dirs) line.plugin_dirs->push_back(std::filesystem::absolute(dir).lexically_normal());
   }
   line.fresh = values["fresh"].as<bool>();
   line.markdown = values["markdown"].as<bool>();
@@ -173,6 +201,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     const Taken taken(values, first);
     taken.only({"set", "processes"});
     taken.count(line.words, 1, 1, "one job file");
+    require_no_empty_words(line.words, first, "one job file");
+    require_one_number_of_workers(line);
     line.command = Command::kCheck;
     line.job_file = line.words[0];
   } else if (first == "plugins") {
@@ -193,6 +223,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       taken.count(line.words, 0, 0, "no further word");
     else
       taken.count(line.words, 1, 1000, "files");
+    require_no_empty_words(line.words, "plugins " + verb, "files");
     if (values.count("case") != 0) line.case_folder = values["case"].as<std::string>();
     if (values.count("only") != 0) line.only = values["only"].as<std::string>();
     line.all = values["all"].as<bool>();
@@ -209,6 +240,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     const Taken taken(values, "training");
     taken.only({"set", "processes", "fresh", "print-config"});
     taken.count(line.words, 1, 1, "one job file");
+    require_no_empty_words(line.words, "training", "one job file");
+    require_one_number_of_workers(line);
     line.command = print ? Command::kPrintConfig : Command::kTrain;
     line.job_file = first;
     std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(line.others_than_fresh),

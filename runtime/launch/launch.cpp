@@ -313,6 +313,7 @@ int run_tool(const std::string& command, const CommandLine& line, const Environm
 
 int run_lfrun(const std::vector<std::string>& arguments, const Environment& environment) {
   const CommandLine line = parse_command_line(arguments);
+  if (line.command == Command::kTrain) end_at_stop_signals();
   switch (line.command) {
     case Command::kHelp: {
       const std::string own = line.words.empty() ? "" : usage_of(line.words[0]);

@@ -2,7 +2,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <ctime>
+
+#include <unistd.h>
+
+#include "core/error.h"
 
 namespace lf {
 namespace {
@@ -32,19 +37,46 @@ void on_signal_alone(int signal) {
   }
 }
 
-}  // namespace
+pid_t starting = 0;  // whoever called end_at_stop_signals: a child of its has nothing to say
 
-void catch_stop_signals(Escalation escalation) {
-  std::signal(SIGPIPE, SIG_IGN);
-  struct sigaction action {};
-  action.sa_handler = escalation == Escalation::kByWorker ? on_signal_alone : on_signal;
-  action.sa_flags = SA_RESTART;  // reads and writes of the step go on
-  sigemptyset(&action.sa_mask);
+void on_signal_before_anything_began(int signal) {
+  if (getpid() == starting) {  // all of it async-signal-safe
+    std::signal(SIGPIPE, SIG_IGN);
+    constexpr const char* kBefore = "lfrun: ";
+    const char* name = sigabbrev_np(signal);
+    constexpr const char* kAfter = ": stopped before anything had begun; the same command starts the run\n";
+    for (const char* text : {kBefore, "SIG", name == nullptr ? "" : name, kAfter})
+      (void)!write(STDERR_FILENO, text, std::strlen(text));
+  }
+  _exit(static_cast<int>(Exit::kSavedRunAgain));
+}
+
+void handle_stop_signals(const struct sigaction& action) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
+}
+
+}  // namespace
+
+void end_at_stop_signals() {
+  starting = getpid();
+  struct sigaction action {};
+  action.sa_handler = on_signal_before_anything_began;
+  sigfillset(&action.sa_mask);
+  handle_stop_signals(action);
+}
+
+void catch_stop_signals(Escalation escalation) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  struct sigaction action {};
+  action.sa_handler = escalation == Escalation::kByWorker ? on_signal_alone : on_signal;
+  action.sa_flags = SA_RESTART;  // reads and writes of the step go on
+  sigemptyset(&action.sa_mask);
+  handle_stop_signals(action);
 }
 
 int32_t stop_requested() { return stop_flag.load(std::memory_order_relaxed); }

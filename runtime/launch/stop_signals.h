@@ -11,9 +11,13 @@ enum class Escalation {
 };
 
 // SIGTERM, SIGINT, SIGUSR1 and SIGHUP set the flag. A signal that was ignored stays so (nohup). SIGPIPE is ignored:
-// Gloo writes to a peer's closed socket without MSG_NOSIGNAL, and an error is what it must see. Call once, before
-// threads.
+// Gloo writes to a peer's closed socket without MSG_NOSIGNAL, and an error is what it must see. SIGXFSZ too: a file
+// that reaches a limit (ulimit -f) is an error of its write. Call once, before threads.
 void catch_stop_signals(Escalation escalation);
+
+// From the start of a run until catch_stop_signals, or until the launcher watches its workers: the first such signal
+// ends the process with kSavedRunAgain and one line that says that nothing has begun. One that was ignored stays so.
+void end_at_stop_signals();
 
 // For lf_core_request.stop_requested: 1 after the first signal.
 int32_t stop_requested();

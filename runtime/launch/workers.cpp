@@ -47,6 +47,7 @@ class Signals {
     sigemptyset(&wanted_);
     std::signal(SIGCHLD, SIG_DFL);  // ignored by a careless parent, children would vanish without a status
     std::signal(SIGPIPE, SIG_IGN);  // Ctrl-C ends the `tee` behind us too; what is told then may not end the workers
+    std::signal(SIGXFSZ, SIG_IGN);  // nor may a limit on the size of files
     for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
       struct sigaction before {};
       sigaction(signal, nullptr, &before);

@@ -49,7 +49,7 @@ void write_all(int fd, std::string_view bytes) {
   setpgid(0, 0);  // so that what the plugin may start goes with it
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT, SIGPIPE})
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGPIPE})
     std::signal(signal, SIG_DFL);  // a crash is the parent's to tell
   sigset_t none;
   sigemptyset(&none);

@@ -56,6 +56,39 @@ TEST_F(Commands, a_bad_command_line_is_one_line_and_exit_64) {
   EXPECT_EQ(run({}).code, 64);
 }
 
+TEST_F(Commands, an_empty_text_is_named_as_such) {
+  for (const auto& [words, told] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{""}, "training takes one job file, got an empty text"},
+           {{"check", ""}, "check takes one job file, got an empty text"},
+           {{"plugins", "verify", ""}, "plugins verify takes files, got an empty text"},
+           {{job_.string(), "--plugin-dir", ""}, "--plugin-dir takes a folder of plugins, got an empty text"},
+           {{job_.string(), "-n"}, "-n takes a number of workers in [1, 4096], got nothing"}}) {
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.code, 64) << told;
+    EXPECT_THAT(ended.err, StartsWith("lfrun: " + told));
+  }
+}
+
+TEST_F(Commands, two_numbers_of_workers_are_a_contradiction_in_either_order) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-n", "2", "--set", "launch.processes=3"}, {"--set", "launch.processes = 3", "-n2"}}) {
+    const Ended ended = run(job_arguments(words));
+    EXPECT_EQ(ended.code, 64);
+    EXPECT_THAT(ended.err, StartsWith("lfrun: -n 2 contradicts --set launch.processes=3; leave one of them out"));
+  }
+  EXPECT_EQ(run(job_arguments({"-n", "2", "--set", "launch.processes=2"})).code, 0);
+}
+
+TEST_F(Commands, a_working_directory_that_was_removed_is_told_as_such_with_66) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"check", "job.toml"}, {"job.toml", "--print-config"}, {"job.toml"}}) {
+    removes_working_directory_ = true;
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.code, 66);
+    EXPECT_THAT(ended.err, StartsWith("the working directory cannot be found: No such file or directory;"));
+  }
+}
+
 TEST_F(Commands, a_mistyped_command_is_not_taken_for_a_job_file) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"chek"}, {"chek", job_.string()}}) {
     const Ended ended = run(words);

@@ -2,6 +2,7 @@
 //
 //   FAKE_CORE="1:exit 65"   rank 1 returns 65; what is not named returns 0. Several with ";" between.
 //   FAKE_OUT                the folder of rank<N>.txt, complete when it appears
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +10,9 @@
 #include <sstream>
 #include <string>
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -90,6 +93,12 @@ extern "C" __attribute__((visibility("default"))) int lf_core_run(const lf_core_
     return 78;
   }
   if (word == "signal") kill(getpid(), number);
+  if (word == "outgrow") {  // a file larger than this process may write: the error is what it returns
+    const rlimit nothing{0, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &nothing);
+    const int file = open((env("FAKE_OUT") + "/large").c_str(), O_WRONLY | O_CREAT, 0600);
+    return write(file, "x", 1) < 0 ? errno : 0;
+  }
   if (word == "meet") return meet(*request);
   if (word == "save_when_asked") {
     while (request->stop_requested() == 0) usleep(1000);

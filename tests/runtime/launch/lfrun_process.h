@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +76,8 @@ class Lfrun : public testing::Test {
     if (pid_ == 0) {
       setpgid(0, 0);
       if (chdir(folder_.c_str()) != 0) _exit(127);
+      if (removes_working_directory_ && (mkdir("gone", 0700) != 0 || chdir("gone") != 0 || rmdir("../gone") != 0))
+        _exit(127);
       dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
       dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
@@ -84,6 +87,7 @@ class Lfrun : public testing::Test {
         close(ends[0]);
         dup2(ends[1], STDERR_FILENO);
       }
+      for (const int descriptor : closed_) close(descriptor);
       if (ignored_signal_ != 0) signal(ignored_signal_, SIG_IGN);
       execve(program.c_str(), argv.data(), envp.data());
       _exit(127);
@@ -138,6 +142,8 @@ class Lfrun : public testing::Test {
 
   std::filesystem::path folder_, job_;
   pid_t pid_ = -1;
+  bool removes_working_directory_ = false;
+  std::vector<int> closed_;           // of the standard descriptors, as by 2>&-
   bool nobody_reads_stderr_ = false;  // as of a pipe whose reader has gone
   int ignored_signal_ = 0;            // that it is started with, as nohup does
 };

@@ -177,6 +177,39 @@ TEST_F(Workers, a_peers_closed_socket_kills_nobody) {
       SIGPIPE);
 }
 
+TEST_F(Workers, see_an_error_and_no_signal_where_a_file_reaches_its_limit) {
+  for (const char* rank : {"", "0"}) {
+    std::map<std::string, std::string> environment{{"FAKE_CORE", "0:outgrow"}};
+    if (*rank != '\0') environment.insert({{"RANK", rank}, {"WORLD_SIZE", "1"}});
+    EXPECT_EQ(run(job_arguments(), environment).code, EFBIG) << "as one worker: " << rank;
+  }
+}
+
+TEST_F(Workers, start_where_standard_descriptors_are_closed) {
+  for (const std::vector<int>& closed : std::vector<std::vector<int>>{{0}, {1, 2}, {0, 1}, {0, 1, 2}}) {
+    closed_ = closed;
+    EXPECT_EQ(run(job_arguments({"-n", "2"}), {{"FAKE_CORE", "*:meet"}}).code, 0) << closed.size();
+  }
+}
+
+TEST_F(Workers, are_not_started_where_a_stop_comes_before_them_and_exit_75) {
+  std::filesystem::create_directory(folder_ / "plugins");
+  std::filesystem::copy(LF_BUILD_DIR "/test_plugins/device_hangs.lfplugin.so", folder_ / "plugins");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    start(job_arguments({"--plugin-dir", "plugins", "--set", "device.name=hangs"}));
+    const std::string pid = std::to_string(pid_);
+    while (text_of("/proc/" + pid + "/task/" + pid + "/children").empty()) usleep(1000);  // the probe of that plugin
+    const pid_t probe = std::stoi(text_of("/proc/" + pid + "/task/" + pid + "/children"));
+    kill(pid_, signal);
+    const Ended ended = wait();
+    EXPECT_EQ(ended.code, 75);
+    EXPECT_EQ(ended.err, std::string("lfrun: SIG") + sigabbrev_np(signal) +
+                             ": stopped before anything had begun; the same command starts the run\n");
+    EXPECT_TRUE(gone_within(probe, seconds(5)));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+  }
+}
+
 TEST_F(Workers, a_temporary_folder_that_is_not_there_is_exit_73) {
   const Ended ended = run(job_arguments(), {{"TMPDIR", "/nowhere/at/all"}});
   EXPECT_EQ(ended.code, 73);

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from tiny_job import Lfrun, metrics, write_job
+from tiny_job import Lfrun, metrics, write_job, write_png
 
 lfrun = Lfrun(sys.argv.pop(1))
 
@@ -20,20 +20,20 @@ def weights(run):
 
 
 def write_tar(path, folder, lines):
-    """As WebDataset has them: NUMBER.json, and the sample's pictures as NUMBER.0.png, NUMBER.1.png beside it."""
+    """As WebDataset has them: KEY.json, and the sample's pictures as KEY.0.png, KEY.1.png beside it."""
     with tarfile.open(path, "w") as tar:
         def add(name, data):
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-        for number, line in lines:
+        for key, line in lines:
             sample = json.loads(line)
             pictures = sample.get("image", [])
             if pictures:
-                sample["image"] = [f"{number:04}.{k}.png" for k in range(len(pictures))]
-            add(f"{number:04}.json", json.dumps(sample).encode())
+                sample["image"] = [f"{key}.{k}.png" for k in range(len(pictures))]
+            add(f"{key}.json", json.dumps(sample).encode())
             for k, picture in enumerate(pictures):
-                add(f"{number:04}.{k}.png", (folder / picture).read_bytes())
+                add(f"{key}.{k}.png", (folder / picture).read_bytes())
 
 
 class Streams(unittest.TestCase):
@@ -43,7 +43,9 @@ class Streams(unittest.TestCase):
         cls.folder = pathlib.Path(cls.scratch.name)
         cls.job = write_job(cls.folder / "job", job={"steps": 4}, data={"shuffle": False})
         cls.data = cls.folder / "job/data"
-        lines = list(enumerate((cls.data / "train.jsonl").read_text().splitlines()))
+        lines = [(f"{number:04}", line)
+                 for number, line in enumerate((cls.data / "train.jsonl").read_text().splitlines())]
+        cls.lines = lines
         cls.tar = cls.folder / "all.tar"
         write_tar(cls.tar, cls.data, lines)
         cls.tars = [cls.folder / "even.tar", cls.folder / "odd.tar"]
@@ -126,6 +128,22 @@ class Streams(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("the streams ended after 40 samples", result.stdout + result.stderr)
         self.assertTrue((self.folder / "ends/model/model.safetensors").exists())
+
+    def test_a_key_that_an_archive_repeats_trains_as_if_the_later_sample_were_named_otherwise(self):
+        at, (key, line) = next((at, item) for at, item in enumerate(self.lines)
+                               if len(json.loads(item[1]).get("image", [])) == 1)
+        # As large as the first one's, which could be trained on it unseen.
+        earlier = self.data / json.loads(line)["image"][0]
+        size = [int.from_bytes(earlier.read_bytes()[at:at + 4], "big") for at in (16, 20)]
+        write_png(self.data / "again.png", *size, 7)
+        self.assertFalse((self.data / "again.png").read_bytes() == earlier.read_bytes())
+        again = json.dumps(json.loads(line) | {"image": ["again.png"]})
+        losses = []
+        for name in (key, "renamed"):
+            path = self.folder / f"again_{name}.tar"
+            write_tar(path, self.data, [*self.lines[:at + 2], (name, again), *self.lines[at + 2:]])
+            losses.append([row["loss"] for row in metrics(self.train(f"again_{name}", f"data.path={path}"))])
+        self.assertEqual(losses[0], losses[1])
 
     def test_what_a_stream_cannot_do_is_one_error_before_the_start(self):
         result = self.start("epochs", f"data.path={self.tar}", "job.steps=0", "job.epochs=1")

@@ -11,14 +11,16 @@
 namespace lf {
 
 struct StreamedMedium {
-  std::string name;  // absolute: the archive's path and the member's name, "/data/a.tar/0001.png"
+  // Absolute, and of these bytes alone: the archive's path, the byte at which the member begins, and its name, as an
+  // archive may hold a name twice: "/data/a.tar@1536/0001.png".
+  std::string name;
   std::shared_ptr<const std::string> bytes;
 };
 
 // Thread-safe. Outlives its leases.
 class HeldMedia {
  public:
-  // Media can be found while a lease of them is alive; leases of the same name may overlap.
+  // Media can be found while a lease of them is alive; leases of the same name, and so of the same bytes, may overlap.
   class Lease {
    public:
     Lease() = default;

@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -26,27 +26,29 @@ std::optional<std::string> normal_name(const std::string& name) {
   return path.string();
 }
 
+// What the members of one sample are held as.
+using MemberNames = std::map<std::string, std::string>;
+
 // The members of one sample, named as they stand beside its KEY.json.
 class Beside final : public MediaPlaces {
  public:
-  Beside(const std::string& archive, const std::string& json_name, const std::vector<StreamedMedium>& media)
-      : archive_(archive), folder_(std::filesystem::path(json_name).parent_path()), media_(media) {}
+  Beside(const std::string& json_name, const MemberNames& held)
+      : folder_(std::filesystem::path(json_name).parent_path()), held_(held) {}
 
   std::string resolve(std::string path, std::string_view field) const override {
     path = local_path(std::move(path), field);
-    const std::string name = fmt::format("{}/{}", archive_, normal_name((folder_ / path).string()).value_or(""));
-    if (std::ranges::find(media_, name, &StreamedMedium::name) == media_.end())
+    const auto found = held_.find(normal_name((folder_ / path).string()).value_or(""));
+    if (found == held_.end())
       throw FieldError(std::string(field),
                        fmt::format("'{}' is no member of this sample; expected it beside its .json, "
                                    "with the same name up to the first dot",
                                    path.substr(0, 200)));
-    return name;
+    return found->second;
   }
 
  private:
-  const std::string& archive_;
   std::filesystem::path folder_;
-  const std::vector<StreamedMedium>& media_;
+  const MemberNames& held_;
 };
 
 class TarFeed final : public SampleFeed {
@@ -64,6 +66,7 @@ class TarFeed final : public SampleFeed {
     const std::string key(key_of(member_->name));
     FedSample out{.place = fmt::format("{}:{}.json", name_, key), .json = {}, .media = {}, .bad = {}};
     std::optional<std::string> text;
+    MemberNames held;
     uint64_t total = 0;
     const auto refuse = [&](const std::string& reason) {
       if (out.bad.empty()) out.bad = fmt::format("{}: {}", out.place, reason);
@@ -71,7 +74,6 @@ class TarFeed final : public SampleFeed {
     for (; member_ && key_of(member_->name) == key; member_ = members_.next()) {
       const bool is_json = member_->name.size() == key.size() + 5 && member_->name.ends_with(".json");
       const std::optional<std::string> name = normal_name(member_->name);
-      const std::string stored = fmt::format("{}/{}", archive_, name.value_or(""));
       total += member_->size;
       if (!name)
         refuse(fmt::format("member {} leads out of the archive", member_->name.substr(0, 200)));
@@ -79,17 +81,18 @@ class TarFeed final : public SampleFeed {
         refuse(fmt::format("a sample of {} bytes and more; expected at most {}", total, kMaxSampleBytes));
       else if (is_json && member_->size > kMaxLineBytes)
         out.bad = too_long_a_line(out.place, member_->size).what();
-      else if (is_json ? text.has_value()
-                       : std::ranges::find(out.media, stored, &StreamedMedium::name) != out.media.end())
+      else if (is_json ? text.has_value() : held.contains(*name))
         refuse(fmt::format("member {} twice", member_->name));
       else if (is_json)
         text = members_.read();
       else
-        out.media.push_back({stored, std::make_shared<const std::string>(members_.read())});
+        out.media.push_back(
+            {held.emplace(*name, fmt::format("{}@{}/{}", archive_, member_->header, *name)).first->second,
+             std::make_shared<const std::string>(members_.read())});
     }
     if (!text) refuse("no such member; expected one for each sample");
     if (out.bad.empty()) {
-      const Beside places(archive_, normal_name(key).value_or(""), out.media);
+      const Beside places(normal_name(key).value_or(""), held);
       read_sample(*text, options_, places, out);
     }
     if (!out.bad.empty()) out.media.clear();

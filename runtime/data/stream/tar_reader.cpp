@@ -79,7 +79,9 @@ std::optional<TarMember> TarReader::next() {
     }
     const bool regular = type == '0' || type == '\0' || type == '7';
     const bool without_data = type >= '1' && type <= '6';
-    TarMember member{.name = std::string(text_of(block, kName)), .size = next_size_.value_or(size)};
+    TarMember member{.name = std::string(text_of(block, kName)),
+                     .size = next_size_.value_or(size),
+                     .header = bytes_.offset() - block.size()};
     // Old GNU archives have other things where ustar has the prefix.
     if (std::memcmp(block.data() + kMagic.at, "ustar\0", kMagic.length) == 0)
       if (const std::string_view prefix = text_of(block, kPrefix); !prefix.empty())

@@ -11,8 +11,9 @@
 namespace lf {
 
 struct TarMember {
-  std::string name;   // as stored; nothing is ever written under it
-  uint64_t size = 0;  // of its data, in bytes
+  std::string name;     // as stored; nothing is ever written under it
+  uint64_t size = 0;    // of its data, in bytes
+  uint64_t header = 0;  // at which byte of the archive it begins: its own, where a name stands twice
 };
 
 // Regular files of archives in the ustar, pax and GNU formats (POSIX.1-2017, pax, "pax Interchange Format"; GNU tar

@@ -79,7 +79,7 @@ TEST_F(Streams, members_are_the_same_in_every_format_of_tar) {
     ASSERT_EQ(samples_.size(), 3u) << name;
     EXPECT_THAT(samples_[2].json, HasSubstr("\"q3\""));
     ASSERT_EQ(samples_[0].media.size(), 1u);
-    EXPECT_EQ(samples_[0].media[0].name, (folder / name / "0001.png").string());
+    EXPECT_EQ(samples_[0].media[0].name, (folder / name).string() + "@1024/0001.png");
     EXPECT_EQ(samples_[0].media[0].bytes->size(), 768u);
   }
 }
@@ -94,11 +94,28 @@ TEST_F(Streams, a_sample_of_an_archive_names_its_media_as_they_stand_beside_it) 
   ASSERT_EQ(reasons.size(), 5u);
   EXPECT_EQ(reasons[0], "a.tar:x/1.json");
   EXPECT_EQ(nlohmann::json::parse(samples_[0].json)["messages"][0]["content"][0]["path"],
-            (tar / "x/1.left.png").string());
+            tar.string() + "@1024/x/1.left.png");
   EXPECT_EQ(reasons[1], "a.tar:x/2.json");
   EXPECT_THAT(reasons[2], HasSubstr("a.tar:x/3.json: image: '1.left.png' is no member of this sample"));
   EXPECT_EQ(reasons[3], "a.tar:x/4.json");
   EXPECT_EQ(reasons[4], "a.tar:x/5.json: no such member; expected one for each sample");
+}
+
+TEST_F(Streams, a_name_that_an_archive_repeats_is_that_of_each_samples_own_bytes) {
+  // As `tar -r` and `tar -u` leave it, and archives of repeated keys.
+  const auto tar =
+      scratch_.write("a.tar", tar_member("1.json", line_with_picture("1.png")) + tar_member("1.png", "first") +
+                                  tar_member("2.json", line("q")) + tar_member("1.json", line_with_picture("1.png")) +
+                                  tar_member("1.png", "second, and longer") + tar_end());
+  ASSERT_THAT(told(tar), ElementsAre("a.tar:1.json", "a.tar:2.json", "a.tar:1.json"));
+  HeldMedia held;
+  const HeldMedia::Lease first(held, samples_[0].media), second(held, samples_[2].media);
+  const auto picture_of = [&](const FedSample& sample) {
+    const auto found = held.find(nlohmann::json::parse(sample.json)["messages"][0]["content"][0]["path"]);
+    return found ? *found : std::string("not held");
+  };
+  EXPECT_EQ(picture_of(samples_[0]), "first");
+  EXPECT_EQ(picture_of(samples_[2]), "second, and longer");
 }
 
 TEST_F(Streams, names_that_lead_out_of_the_archive_are_refused_and_nothing_outside_is_read) {

@@ -140,7 +140,7 @@ struct Loader::State {
     for (StepUnderWay& step : under_way)
       for (auto& micro_batch : step.micro_batches)
         if (micro_batch.valid()) micro_batch.wait();  // they use what is about to go
-    if (!end.error && !end.work.stopped)
+    if (!end.error && !end.work.stopped && !end.work.none_left)
       end.error = std::make_exception_ptr(Error(Exit::kBug, "loader: asked for a step past the last"));
     hand_over(std::move(end));
   }
@@ -151,8 +151,9 @@ struct Loader::State {
                      .packed = pack_step(source->samples(), rules, planned),
                      .micro_batches = {},
                      .balance = {}};
-    if (out.packed.stopped) {
-      end.work.stopped = true;
+    if (out.packed.stopped || out.packed.none_left) {
+      end.work.stopped = out.packed.stopped;
+      end.work.none_left = out.packed.none_left;
       return false;
     }
     source->samples().expect(out.packed.after.samples_seen - planned.samples_seen);
@@ -327,7 +328,8 @@ StepWork Loader::next() {
     std::rethrow_exception(state.ended);
   }
   outcome->work.wait_seconds = waited;
-  if (!outcome->work.stopped) state.memory = outcome->work.balance.after_this;  // else what the last step left stays
+  const bool a_step = !outcome->work.stopped && !outcome->work.none_left;
+  if (a_step) state.memory = outcome->work.balance.after_this;  // else what the last step left stays
   return std::move(outcome->work);
 }
 

@@ -71,6 +71,7 @@ struct StepWork {
   DataPosition after;                   // the position once this step is committed
   bool last = false;                    // nothing follows: last_step or max_samples is reached
   bool stopped = false;                 // no step: some rank was asked to stop before it was gathered; nothing follows
+  bool none_left = false;               // no step: the streams end where the run goes on; nothing follows
   double wait_seconds = 0;              // how long next() had to wait: exposed loading and planning time
   StepBalance balance;
 };

@@ -75,6 +75,8 @@ PackedStep pack_step(SampleStream& stream, const PackRules& rules, DataPosition 
   step.stopped = next == nullptr && stream.stopped();
   if (step.stopped) return step;
   step.last = next == nullptr;
+  step.none_left = step.last && step.samples.empty() && step.skipped.empty() && position.samples_seen > 0;
+  if (step.none_left) return step;
   if (step.samples.empty()) {
     step.stop = nothing_usable(step);
     return step;

@@ -25,6 +25,7 @@ struct PackedStep {
   std::vector<JudgedSample> skipped;  // bad and too long ones met on the way
   DataPosition after;
   bool last = false;          // the stream has nothing usable left
+  bool none_left = false;     // nor had it anything at the position, where earlier steps took all: there is no step
   bool stopped = false;       // the stream was asked to stop: there is no step
   std::optional<Error> stop;  // why there is no step: too many bad samples, or a whole epoch without a usable one
 };

@@ -34,7 +34,9 @@ class TurnStream final : public SampleStream {
   const JudgedSample* peek() override {
     while (ready_.empty() && !over() && !stopped_) fetch();
     if (stopped_) return nullptr;
-    if (ready_.empty() && next_ <= begin_)
+    if (ready_.empty() && next_ == 0)
+      fail(Exit::kBadData, "data.path: the streams end before their first sample; check what writes them");
+    if (ready_.empty() && next_ < begin_)
       fail(Exit::kBadData,
            "data.path: the streams end after {} samples, but the run goes on after {}; write them from "
            "their beginning, or start over with --fresh",

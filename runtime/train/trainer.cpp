@@ -110,6 +110,10 @@ int Trainer::run_steps() {
       if (finished_ > 0 && saved_ != finished_) save();
       break;
     }
+    if (work.none_left) {  // an earlier process trained all that the streams hold
+      more = false;
+      break;
+    }
     const TrainedStep step = train(std::move(work));
     loader_->observe(step.work.step, observed_seconds(step, *session_.device));
     if (leads()) reporter_->report(step, total_steps_, whole, copied_ ? copied_() : CopiedBytes{});

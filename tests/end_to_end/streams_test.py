@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -128,6 +129,24 @@ class Streams(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("the streams ended after 40 samples", result.stdout + result.stderr)
         self.assertTrue((self.folder / "ends/model/model.safetensors").exists())
+
+    def test_a_run_that_ended_with_its_streams_writes_its_model_again_and_trains_nothing(self):
+        sets = (f"data.path={self.tar}", "job.steps=1000", "launch.processes=2", "data.micro_batches=2")
+        run = self.train("ended", *sets)
+        model, rows = weights(run), metrics(run)
+
+        def state_of(checkpoints):
+            return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in checkpoints.rglob("*") if path.is_file()}
+        checkpoints = state_of(run / "ckpt")
+        self.assertTrue(checkpoints)
+        shutil.rmtree(run / "model")
+        result = self.start("ended", *sets)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("the streams ended after 40 samples", result.stdout + result.stderr)
+        self.assertEqual(weights(run), model)
+        self.assertEqual(metrics(run), rows)
+        self.assertEqual(state_of(run / "ckpt"), checkpoints)
+        self.assertEqual(json.loads((run / "status.json").read_text())["state"], "done")
 
     def test_a_key_that_an_archive_repeats_trains_as_if_the_later_sample_were_named_otherwise(self):
         at, (key, line) = next((at, item) for at, item in enumerate(self.lines)

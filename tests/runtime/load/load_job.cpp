@@ -101,6 +101,7 @@ std::vector<std::vector<StepRecord>> LoadJob::run(int ranks, int64_t micro_batch
       try {
         for (bool last = false; !last;) {
           const StepWork work = loader.next();
+          if (work.none_left) break;
           out[rank].push_back(record(work));
           last = work.last;
           if (seconds_of) {

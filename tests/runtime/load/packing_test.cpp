@@ -70,6 +70,14 @@ TEST(PackStep, nothing_usable_is_told_and_not_packed) {
   EXPECT_EQ(step.stop->exit(), Exit::kBadData);
 }
 
+TEST(PackStep, where_earlier_steps_took_all_there_is_neither_a_step_nor_an_error) {
+  ListStream stream({});
+  const PackedStep step = pack_step(stream, kRules, {.samples_seen = 7});
+  EXPECT_TRUE(step.none_left);
+  EXPECT_FALSE(step.stop.has_value());
+  EXPECT_TRUE(pack_step(stream, kRules, {}).stop.has_value()) << "at the very beginning it is one";
+}
+
 TEST(TooManyBad, the_share_counts_beyond_a_handful) {
   EXPECT_FALSE(too_many_bad(10, 10, 0.001));
   EXPECT_TRUE(too_many_bad(11, 10'000, 0.001));

@@ -163,9 +163,21 @@ TEST(Streamed, resuming_passes_over_what_was_seen_also_in_another_layout) {
                 Batches(batches.begin() + static_cast<std::ptrdiff_t>(stop), batches.end()))
           << stop << " on " << ranks;
   }
+  job.position.samples_seen = 230;
+  for (const auto& [ranks, micro_batches] : kLayouts) {
+    EXPECT_EQ(global_batches(job.run(ranks, micro_batches)), Batches()) << "all was trained before, on " << ranks;
+    EXPECT_THAT(job.errors, Each(std::string()));
+  }
   job.position.samples_seen = 1000;
   job.run(2, 2);
   EXPECT_THAT(job.errors, Each(HasSubstr("the streams end after 230 samples, but the run goes on after 1000")));
+}
+
+TEST(Streamed, streams_without_a_sample_are_refused) {
+  StreamJob job(mixed_texts(3));
+  job.read_archives({{}, {}});
+  job.run(2, 1);
+  EXPECT_THAT(job.errors, Each(HasSubstr("65: data.path: the streams end before their first sample")));
 }
 
 TEST(Streamed, a_broken_archive_ends_all_ranks_with_its_place) {

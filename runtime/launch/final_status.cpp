@@ -5,13 +5,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/whole_file.h"
+
 namespace lf {
 
 void write_final_status(const std::filesystem::path& run_directory, pid_t leader, const std::string& state,
                         bool not_the_leaders) noexcept {
   try {
     using Json = nlohmann::ordered_json;
-    const std::filesystem::path file = run_directory / "status.json", part = run_directory / "status.json.part";
+    const std::filesystem::path file = run_directory / "status.json";
     Json status = Json::parse(std::ifstream(file), nullptr, false);
     if (!status.is_object() || status.value("process", 0) != leader) return;
     const std::string said = status.value("state", "");
@@ -23,11 +25,8 @@ void write_final_status(const std::filesystem::path& run_directory, pid_t leader
     char text[32];
     std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
     status["updated"] = text;
-    std::ofstream out(part, std::ios::trunc);
-    out << status.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-    out.close();
-    if (out) std::filesystem::rename(part, file);
-  } catch (...) {  // the job has ended already: nothing is lost but this word
+    (void)replace_file(file, status.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } catch (...) {  // as where it cannot be written: the job has ended already, nothing is lost but this word
   }
 }
 

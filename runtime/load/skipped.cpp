@@ -1,13 +1,14 @@
 #include "load/skipped.h"
 
-#include <cerrno>
-#include <cstring>
+#include <fstream>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include "core/error.h"
 #include "core/log.h"
+#include "core/whole_file.h"
 #include "data/json_text.h"
 
 namespace lf {
@@ -20,7 +21,7 @@ std::string to_line(const SkippedSample& sample) {
   return line + "}\n";
 }
 
-// A line without a position, as a crash may leave at the end, is not kept.
+// A line without a position, as a crash may leave at the end, is not.
 bool is_before(const std::string& line, uint64_t position) {
   simdjson::dom::parser parser;
   uint64_t at = 0;
@@ -30,39 +31,38 @@ bool is_before(const std::string& line, uint64_t position) {
 }  // namespace
 
 SkippedList::SkippedList(std::filesystem::path path, uint64_t position) : path_(std::move(path)) {
-  std::string kept;
-  {
-    std::ifstream old(path_);
-    for (std::string line; std::getline(old, line);)
-      if (is_before(line, position)) kept += line + "\n";
-  }
   std::error_code ignored;
   if (!std::filesystem::exists(path_, ignored)) return;
-  const std::filesystem::path part = path_.string() + ".part";
-  std::ofstream(part, std::ios::trunc) << kept;
-  std::error_code failed;
-  std::filesystem::rename(part, path_, failed);
-  if (failed) complain(failed.message());
+  std::ifstream old(path_);
+  std::string kept;
+  bool all = true;
+  for (std::string line; std::getline(old, line);) {
+    const bool keep = is_before(line, position) && !old.eof();  // a whole line has an end
+    if (keep) kept += line + "\n";
+    all = all && keep;
+  }
+  if (!old.is_open() || old.bad())
+    complain(path_.string() + ": cannot be read");
+  else if (const std::error_code failed = all ? std::error_code() : replace_file(path_, kept))
+    complain(fmt::format("{}: cannot be written: {}", path_.string(), failed.message()));
 }
 
-void SkippedList::add(const std::vector<SkippedSample>& samples) {
+void SkippedList::add(const std::vector<SkippedSample>& samples) try {
   if (samples.empty()) return;
-  if (!file_.is_open()) {
+  if (!file_) {
     std::error_code ignored;
     std::filesystem::create_directories(path_.parent_path(), ignored);
-    file_.open(path_, std::ios::app);
+    file_.emplace(path_);
   }
-  for (const SkippedSample& sample : samples) file_ << to_line(sample);
-  file_.flush();
-  if (!file_) complain(std::strerror(errno));
+  for (const SkippedSample& sample : samples) file_->append(to_line(sample));
+} catch (const Error& error) {
+  complain(error.what());
 }
 
 void SkippedList::complain(const std::string& what) {
-  file_.clear();
   if (complained_) return;
   complained_ = true;
-  log::warning("{}: cannot be written ({}); training goes on without the list of skipped samples", path_.string(),
-               what);
+  log::warning("{}; training goes on without the list of skipped samples", what);
 }
 
 }  // namespace lf

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "core/append_file.h"
 
 namespace lf {
 
@@ -17,7 +19,7 @@ struct SkippedSample {
 };
 
 // Appends one JSON line each. Written by rank 0 only. A list that cannot be written is a warning, once: training goes
-// on.
+// on, and what the list held stays as it was.
 class SkippedList {
  public:
   // Entries of an earlier run at or beyond `position` are taken out: that part of the data is about to be seen again.
@@ -29,7 +31,7 @@ class SkippedList {
   void complain(const std::string& what);
 
   std::filesystem::path path_;
-  std::ofstream file_;
+  std::optional<AppendFile> file_;
   bool complained_ = false;
 };
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/append_file.h"
+#include "core/append_file.h"
 #include "metrics/report.h"
 
 namespace lf {

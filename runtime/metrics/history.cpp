@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "metrics/run_file.h"
+
 namespace lf {
 namespace {
 
@@ -82,7 +84,7 @@ History::History(const std::filesystem::path& file, int64_t finished_steps) {
     kept += line + "\n";
     remember(point);
   }
-  if (kept != old) replace_file(file, kept);
+  if (kept != old) replace_in_run(file, kept);
   file_ = std::make_unique<AppendFile>(file);
 }
 

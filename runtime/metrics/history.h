@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/append_file.h"
+#include "core/append_file.h"
 #include "metrics/report.h"
 
 namespace lf {

@@ -9,11 +9,11 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "metrics/append_file.h"
 #include "metrics/curves.h"
 #include "metrics/events.h"
 #include "metrics/history.h"
 #include "metrics/pace.h"
+#include "metrics/run_file.h"
 #include "metrics/status.h"
 
 namespace lf {
@@ -54,7 +54,7 @@ struct Metrics::State {
     if (config.tensorboard) {
       events.emplace(config.folder / "tb", config.start_unix_seconds, config.finished_steps + 1);
     }
-    replace_file(config.folder / "status.json",
+    replace_in_run(config.folder / "status.json",
                    status_json("running", std::nullopt, std::nullopt, config.start_unix_seconds));
   }
 
@@ -91,7 +91,7 @@ struct Metrics::State {
   void put_status(const std::string& state) {
     const double now = last ? last->unix_seconds : config.start_unix_seconds;
     status_sink.attempt(
-        [&] { replace_file(config.folder / "status.json", status_json(state, last, pace.left_seconds(), now)); });
+        [&] { replace_in_run(config.folder / "status.json", status_json(state, last, pace.left_seconds(), now)); });
   }
 
   void put_end(const std::string& state) {
@@ -99,7 +99,7 @@ struct Metrics::State {
     put_status(state);
     if (history.curve().empty()) return;
     curves_sink.attempt(
-        [&] { replace_file(config.folder / "curves.svg", curves_svg(config.title, history.curve())); });
+        [&] { replace_in_run(config.folder / "curves.svg", curves_svg(config.title, history.curve())); });
   }
 
   const MetricsConfig config;

@@ -1,15 +1,12 @@
 #include "plugins/lock.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/whole_file.h"
 #include "plugins/refusal.h"
 #include "plugins/sha256.h"
 #include "plugins/trust.h"
@@ -118,17 +115,11 @@ size_t write_lock(const fs::path& folder, const PluginHost& host) {
   }
   if (!refused.empty()) throw Error(Exit::kConfig, refused);
   const Json json = {{"plugins", plugins}};
-  const fs::path path = folder / kLockFile, part = folder / (std::string(kLockFile) + ".part");
-  {
-    std::ofstream out(part, std::ios::binary | std::ios::trunc);
-    out << json.dump(2) << "\n";
-    out.flush();
-    if (!out) fail(Exit::kCannotCreate, "{}: cannot be written: {}", part.string(), std::strerror(errno));
-  }
-  fs::permissions(part,
+  const fs::path path = folder / kLockFile;
+  if (const std::error_code error = replace_file(path, json.dump(2) + "\n"))
+    fail(Exit::kCannotCreate, "{}: cannot be written: {}", path.string(), error.message());
+  fs::permissions(path,
                   fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read | fs::perms::others_read);
-  if (std::rename(part.c_str(), path.c_str()) != 0)
-    fail(Exit::kCannotCreate, "{}: cannot be replaced: {}", path.string(), std::strerror(errno));
   return plugins.size();
 }
 

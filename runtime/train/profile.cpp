@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <span>
 
 #include "balance/scaling.h"
 #include "core/log.h"
+#include "core/whole_file.h"
 
 namespace lf {
 namespace {
@@ -74,10 +74,10 @@ void write_profile(const std::filesystem::path& path, const CostModel& costs, co
     if (run.compute_seconds > 0)
       profile.overlap = std::clamp(hidden / run.compute_seconds, all ? std::min(profile.overlap, 1.0) : 0.0, 1.0);
   }
-  std::ofstream out(path);
-  out << profile_text(profile, costs.fit_json(run.world_size));
-  if (!out.flush())
-    log::warning("{} cannot be written; `lfrun balance --scaling` will have to do without", path.string());
+  if (const std::error_code error = replace_file(path, profile_text(profile, costs.fit_json(run.world_size))))
+    log::warning(
+        "{} cannot be written ({}); `lfrun balance --scaling` will have to do without it, or with an earlier one",
+        path.string(), error.message());
 }
 
 double mean(const std::vector<double>& values) {

@@ -1,14 +1,11 @@
 #include "train/run_directory.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/whole_file.h"
 #include "plugins/sha256.h"
 #include "train/meeting.h"
 
@@ -16,12 +13,8 @@ namespace lf {
 namespace {
 
 void write_text(const std::filesystem::path& file, const std::string& text) {
-  const std::filesystem::path part = file.string() + ".part";
-  std::ofstream out(part, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) fail(Exit::kCannotCreate, "{}: cannot be written: {}", file.string(), std::strerror(errno));
-  std::filesystem::rename(part, file);
+  if (const std::error_code error = replace_file(file, text))
+    fail(Exit::kCannotCreate, "{}: cannot be written: {}", file.string(), error.message());
 }
 
 // Rank 0 tells the others whether it has the lock, or why not.

@@ -1,5 +1,4 @@
-// A file that only grows, by whole records: a record that did not fit on the disk leaves no half behind. Internal to
-// metrics.
+// A file that only grows, by whole records: a record that did not fit on the disk leaves no half behind.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +20,5 @@ class AppendFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
 };
-
-// Written beside, then renamed: readers see the old content or the new. Throws lf::Error(kIo).
-void replace_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace lf

@@ -8,28 +8,12 @@
 #include <simdjson.h>
 
 #include "data/conversation.h"
+#include "data/path_text.h"
 
 namespace lf {
 namespace {
 
 std::string shown(const std::string& path) { return path.size() > 200 ? path.substr(0, 200) + "..." : path; }
-
-std::string decode_percent(std::string_view text) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const int high = i + 2 < text.size() && text[i] == '%' ? digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? digit(text[i + 2]) : -1;
-    out += low >= 0 ? static_cast<char>(high * 16 + low) : text[i];
-    if (low >= 0) i += 2;
-  }
-  return out;
-}
 
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
@@ -51,18 +35,18 @@ std::string MediaRoot::resolve(std::string path, std::string_view field) const {
   if (!is_below(full, folder_))
     throw FieldError(std::string(field), fmt::format("'{}' lies outside {}; set data.media_root to a folder that holds "
                                                      "all media",
-                                                     shown(path), folder_.string()));
+                                                     shown(path), readable(folder_.string())));
   char real[PATH_MAX];
   if (::realpath(full.c_str(), real) != nullptr && !is_below(real, real_))
     throw FieldError(std::string(field),
                      fmt::format("'{}' leads outside {} by a symbolic link; put the file itself there, or set "
                                  "data.media_root to a folder that holds all media",
-                                 shown(path), folder_.string()));
-  return full;
+                                 shown(path), readable(folder_.string())));
+  return path_text(std::move(full));
 }
 
 std::string local_path(std::string path, std::string_view field) {
-  if (path.starts_with("file://")) path = decode_percent(std::string_view(path).substr(7));
+  path = path_of(std::move(path));
   if (path.empty()) throw FieldError(std::string(field), "empty path");
   // Of JSON it is UTF-8; %xx may have made it otherwise.
   if (!simdjson::validate_utf8(path)) throw FieldError(std::string(field), "a path that is not valid UTF-8");

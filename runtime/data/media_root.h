@@ -21,8 +21,8 @@ class MediaRoot final : public MediaPlaces {
  public:
   explicit MediaRoot(const std::filesystem::path& folder);  // empty: the working directory
 
-  // Relative, absolute or file:// -> absolute and normal, links not replaced: messages show what the data set says. A
-  // file that is not there passes; whoever opens it says so.
+  // Relative, absolute or file:// -> absolute and normal, as path_text(); links not replaced: messages show what the
+  // data set says. A file that is not there passes; whoever opens it says so.
   std::string resolve(std::string path, std::string_view field) const override;
 
  private:

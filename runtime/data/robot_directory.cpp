@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "data/json_text.h"
+#include "data/path_text.h"
 
 namespace lf {
 namespace {
@@ -25,6 +26,9 @@ bool RobotDirectory::is_one(const std::filesystem::path& folder) {
 RobotDirectory::RobotDirectory(std::filesystem::path folder, std::string name)
     : folder_(std::move(folder)), name_(std::move(name)) {
   const std::filesystem::path info = info_of(folder_);
+  if (readable(folder_.string()) != folder_.string())
+    fail(Exit::kBadData, "{}: a LeRobot directory whose path is not valid UTF-8 cannot be told to a model; rename it",
+         readable(folder_.string()));
   if (!is_one(folder_))
     fail(Exit::kInputMissing, "{}: not there; expected a LeRobot directory: check data.path", info.string());
   simdjson::dom::parser parser;

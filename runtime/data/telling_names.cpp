@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "data/path_text.h"
+
 namespace lf {
 namespace {
 
@@ -36,7 +38,7 @@ std::vector<std::string> telling_names(const std::vector<std::filesystem::path>&
     }
   }
   std::vector<std::string> names;
-  for (const std::filesystem::path& path : paths) names.push_back(name_of.at(without_last_slash(path)));
+  for (const std::filesystem::path& path : paths) names.push_back(readable(name_of.at(without_last_slash(path))));
   return names;
 }
 

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/whole_file.h"
 #include "data/json_text.h"
+#include "data/path_text.h"
 
 namespace lf {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 std::string to_line(const SkippedSample& sample) {
   std::string line = fmt::format(R"({{"step":{},"position":{},"sample":{},"kind":"{}","reason":)", sample.step + 1,
                                  sample.position, sample.index, sample.kind);
-  append_json_string(line, sample.reason);
+  append_json_string(line, readable(sample.reason));  // may name a file of other bytes
   return line + "}\n";
 }
 

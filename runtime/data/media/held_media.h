@@ -12,7 +12,7 @@ namespace lf {
 
 struct StreamedMedium {
   // Absolute, and of these bytes alone: the archive's path, the byte at which the member begins, and its name, as an
-  // archive may hold a name twice: "/data/a.tar@1536/0001.png".
+  // archive may hold a name twice: "/data/a.tar@1536/0001.png"; readable().
   std::string name;
   std::shared_ptr<const std::string> bytes;
 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "data/media/image.h"
+#include "data/path_text.h"
 #include "data/video/video_library.h"
 #include "lf/plugin_sdk/guard.hpp"
 
@@ -129,7 +130,7 @@ MediaReader::~MediaReader() = default;
 void MediaReader::offer_to(Host& host) { host.offer(LF_MEDIA_EXTENSION, &kTable, this); }
 
 MediaFile MediaReader::open(const std::string& path) const {
-  const std::string full = (folder_ / path).lexically_normal().string();
+  const std::string full = (folder_ / path_of(path)).lexically_normal().string();
   if (auto bytes = held_.find(full)) return MediaFile(full, std::move(bytes));
   return MediaFile(full);
 }

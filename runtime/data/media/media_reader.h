@@ -25,7 +25,7 @@ class MediaReader {
  public:
   static constexpr int64_t kClipFactor = 10, kWorkFactor = 500;
 
-  // Relative paths start at `folder`. max_pixels: data.max_decoded_pixels.
+  // Relative paths start at `folder`; a file:// URL is the path that it encodes. max_pixels: data.max_decoded_pixels.
   MediaReader(std::filesystem::path folder, int64_t max_pixels);
   ~MediaReader();
 

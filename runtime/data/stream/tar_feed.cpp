@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/conversation.h"
+#include "data/path_text.h"
 #include "data/sample_line.h"
 #include "data/stream/sample_feed.h"
 #include "data/stream/tar_reader.h"
@@ -58,13 +59,13 @@ class TarFeed final : public SampleFeed {
       : bytes_(path, std::move(stopped)),
         members_(bytes_),
         options_(options),
-        archive_(path.string()),
+        archive_(readable(path.string())),
         name_(std::move(name)) {}
 
   std::optional<FedSample> next() override {
     if (!begin()) return std::nullopt;
     const std::string key(key_of(member_->name));
-    FedSample out{.place = fmt::format("{}:{}.json", name_, key), .json = {}, .media = {}, .bad = {}};
+    FedSample out{.place = fmt::format("{}:{}.json", name_, readable(key)), .json = {}, .media = {}, .bad = {}};
     std::optional<std::string> text;
     MemberNames held;
     uint64_t total = 0;
@@ -76,18 +77,18 @@ class TarFeed final : public SampleFeed {
       const std::optional<std::string> name = normal_name(member_->name);
       total += member_->size;
       if (!name)
-        refuse(fmt::format("member {} leads out of the archive", member_->name.substr(0, 200)));
+        refuse(fmt::format("member {} leads out of the archive", readable(member_->name.substr(0, 200))));
       else if (total > kMaxSampleBytes)
         refuse(fmt::format("a sample of {} bytes and more; expected at most {}", total, kMaxSampleBytes));
       else if (is_json && member_->size > kMaxLineBytes)
         out.bad = too_long_a_line(out.place, member_->size).what();
       else if (is_json ? text.has_value() : held.contains(*name))
-        refuse(fmt::format("member {} twice", member_->name));
+        refuse(fmt::format("member {} twice", readable(member_->name)));
       else if (is_json)
         text = members_.read();
       else
         out.media.push_back(
-            {held.emplace(*name, fmt::format("{}@{}/{}", archive_, member_->header, *name)).first->second,
+            {held.emplace(*name, fmt::format("{}@{}/{}", archive_, member_->header, readable(*name))).first->second,
              std::make_shared<const std::string>(members_.read())});
     }
     if (!text) refuse("no such member; expected one for each sample");

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "data/media/media_reader.h"
 #include "data/media_root.h"
+#include "data/path_text.h"
 #include "scratch.h"
 
 namespace lf {
@@ -453,6 +455,38 @@ TEST_F(DatasetTest, files_of_one_name_are_told_apart_by_their_folders) {
   EXPECT_EQ(dataset.place(1), "day/2/train.jsonl:1");
   EXPECT_EQ(dataset.place(2), "night/2/train.jsonl:1");
   EXPECT_EQ(dataset.place(3), "other.jsonl:1");
+}
+
+TEST_F(DatasetTest, files_and_folders_may_be_named_in_other_bytes_than_utf8) {
+  std::filesystem::create_directories(scratch_.folder() / "d\xE9j\xE0");
+  std::filesystem::copy_file(media_folder() / "jpeg_exif6.jpg", scratch_.folder() / "d\xE9j\xE0/100%.jpg");
+  const std::string shows =
+      R"({"image":"100%.jpg","messages":[{"role":"user","content":"<image>"},{"role":"assistant","content":"a"}]})";
+  scratch_.write("d\xE9j\xE0/caf\xE9.jsonl", kGood + "\n" + shows + "\n{\n");
+  scratch_.write("d\xE9j\xE0/caf\xE8.jsonl", R"({"text":"words"})");
+  const Dataset dataset(section({scratch_.folder() / "d\xE9j\xE0"}));
+  ASSERT_EQ(dataset.size(), 4u);
+  EXPECT_EQ(dataset.place(0), R"(caf\xE8.jsonl:1)");
+  EXPECT_EQ(json::parse(dataset.sample(0).json)["id"], R"(caf\xE8.jsonl:1)");
+  EXPECT_EQ(json::parse(dataset.sample(1).json)["id"], R"(caf\xE9.jsonl:1)");
+  const json path = json::parse(dataset.sample(2).json)["messages"][0]["content"][0]["path"];
+  EXPECT_THAT(path, testing::EndsWith("/d%E9j%E0/100%25.jpg"));
+  EXPECT_EQ(MediaReader("/", 1'000'000).probe(path, LF_MEDIA_IMAGE).width, 23);
+  try {
+    dataset.sample(3);
+    ADD_FAILURE();
+  } catch (const BadSample& bad) {
+    EXPECT_THAT(bad.what(), testing::StartsWith(R"(caf\xE9.jsonl:3: not valid JSON)"));
+  }
+}
+
+TEST(PathText, stands_for_the_path_and_readable_text_changes_what_is_no_utf8_alone) {
+  for (const std::string path : {"/a b/ü%41.png", "/caf\xE9 %41/\xFF", "/\xE2\x82", "/"})
+    EXPECT_EQ(path_of(path_text(path)), path);
+  EXPECT_EQ(path_text("/ü"), "/ü");
+  EXPECT_EQ(readable("zwölf 🦊"), "zwölf 🦊");
+  EXPECT_EQ(readable("z\xF6lf ü\xE2\x82"), R"(z\xF6lf ü\xE2\x82)");
+  EXPECT_EQ(readable("\xED\xA0\x80"), R"(\xED\xA0\x80)");  // half of a surrogate pair
 }
 
 // What lfrun balance train.jsonl has: a file without a folder.

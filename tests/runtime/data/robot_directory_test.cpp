@@ -60,6 +60,11 @@ TEST_F(RobotDirectoryTest, a_folder_asked_for_as_lerobot_has_to_be_one) {
               HasSubstr("neither *.jsonl nor meta/info.json in this folder"));
 }
 
+TEST_F(RobotDirectoryTest, one_whose_path_no_json_can_hold_is_refused_readably) {
+  EXPECT_THAT(refusal(section({directory("caf\xE9", R"({"total_frames": 3})")}), Exit::kBadData),
+              HasSubstr("caf\\xE9: a LeRobot directory whose path is not valid UTF-8 cannot be told to a model"));
+}
+
 TEST_F(RobotDirectoryTest, one_that_does_not_count_its_frames_is_refused) {
   for (const char* info : {R"({})", R"({"total_frames": -1})", R"({"total_frames": "many"})", R"([])"})
     EXPECT_THAT(refusal(section({directory("bad", info)}), Exit::kBadData), HasSubstr("total_frames: expected a count"))

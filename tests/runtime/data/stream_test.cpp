@@ -118,6 +118,22 @@ TEST_F(Streams, a_name_that_an_archive_repeats_is_that_of_each_samples_own_bytes
   EXPECT_EQ(picture_of(samples_[2]), "second, and longer");
 }
 
+TEST_F(Streams, names_that_are_not_utf8_are_written_out_and_their_samples_used) {
+  // As archives of other decades have them: Latin-1.
+  const auto tar =
+      scratch_.write("\xFC.tar", tar_member("caf\xE9.json", line("q")) + tar_member("caf\xE9.txt", "left alone") +
+                                     tar_member("2.json", line_with_picture("2.png")) + tar_member("2.png", "PNG") +
+                                     tar_member("\xE9\x80.txt", "") + tar_end());
+  EXPECT_THAT(told(tar), ElementsAre("\\xFC.tar:caf\\xE9.json", "\\xFC.tar:2.json",
+                                     "\\xFC.tar:\\xE9\\x80.json: no such member; expected one for each sample"));
+  EXPECT_EQ(nlohmann::json::parse(samples_[0].json)["id"], "\\xFC.tar:caf\\xE9.json");
+  HeldMedia held;
+  const HeldMedia::Lease lease(held, samples_[1].media);
+  const auto found = held.find(nlohmann::json::parse(samples_[1].json)["messages"][0]["content"][0]["path"]);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(*found, "PNG");
+}
+
 TEST_F(Streams, names_that_lead_out_of_the_archive_are_refused_and_nothing_outside_is_read) {
   for (const char* name : {"../../secret.png", "/secret.png", "x/../../secret.png"}) {
     const std::string key = std::string(name).substr(0, std::string(name).rfind('.'));

@@ -78,11 +78,14 @@ Sequence Chat::encode(const std::vector<family::Message>& messages, std::vector<
   for (const family::Message& message : messages) {
     writer.token(im_start_, false);
     writer.text(message.role + "\n", false);
-    for (const family::Item& item : message.content) {
-      if (const auto* words = std::get_if<TextItem>(&item)) {
+    for (size_t i = 0; i < message.content.size(); ++i) {
+      if (const auto* words = std::get_if<TextItem>(&message.content[i])) {
         writer.text(words->text, message.train);
       } else {
         write(std::move(vision.at(next++)));
+        const auto* follows = i + 1 < message.content.size() ? std::get_if<TextItem>(&message.content[i + 1]) : nullptr;
+        if (style_ == ChatStyle::kTransformers && (follows == nullptr || !follows->text.starts_with('\n')))
+          writer.text("\n", false);
       }
     }
     writer.token(im_end_, message.train);

@@ -4,9 +4,10 @@
 // of <IMG_CONTEXT>, </img>. A video of n frames is "Frame1: " and the first frame's picture, a line end, "Frame2: " ...
 //   kOriginal      the authors' template internvl2_5 (InternVL 2.5, 3 and 3.5): a conversation without a system message
 //                  gets theirs. InternLM2's tokenizer puts its <s> before all.
-//   kTransformers  the template of the "-hf" checkpoints: no system message of its own
+//   kTransformers  the template of the "-hf" checkpoints: no system message of its own; a line end after every picture
+//                  and every video, but where a text with its own follows ("<image>\n" of ShareGPT data)
 // Sources: OpenGVLab/InternVL conversation.py and dataset.py (preprocess_internvl2_5); transformers 5.24
-// processing_internvl.py.
+// processing_internvl.py; the template in its convert_internvl_weights_to_hf.py.
 //
 // What is learnt, and what a sample's text may spell, is: an answer's text and its <|im_end|>; a
 // text never becomes a structural token, but for the family's grounding marks (<ref>, <box>, <quad>).

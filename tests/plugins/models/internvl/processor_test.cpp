@@ -121,6 +121,18 @@ TEST_F(Processor, a_picture_is_its_tiles_and_a_thumbnail_between_markers) {
   EXPECT_EQ(test::find(columns.view(), "loss_weights"), nullptr);
 }
 
+TEST_F(Processor, conversations_are_written_as_transformers_writes_them_with_the_template_of_its_checkpoints) {
+  const json chat = json::parse(std::ifstream(test::processor_fixture("internvl.json")))["chat"];
+  ASSERT_EQ(chat["tile"], 28);
+  ASSERT_GE(chat["cases"].size(), 8u);
+  for (const json& one : chat["cases"]) {
+    const std::string text = conversation(one["items"], "ok");
+    const lf_sample given = sample(text);
+    const lf_sample* samples[] = {&given};
+    EXPECT_EQ(written(test::integers(make().collate(samples).view(), "input_ids")), one["written"]) << one["items"];
+  }
+}
+
 TEST_F(Processor, the_authors_template_begins_with_their_system_message) {
   const std::string text = conversation(json::array({kText}), "ok");
   const lf_sample one = sample(text);

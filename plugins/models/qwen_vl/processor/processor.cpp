@@ -52,7 +52,9 @@ QwenVlProcessor::QwenVlProcessor(const lf_host* host, const QwenVlConfig& config
   tokenizer_folder_ = request.tokenizer;
   folder_ = request.model.empty() ? request.tokenizer : request.model;
   style_ = style_of(request.chat_template, config);
-  rules_ = read_vision_rules(config, folder_, request.data);
+  family::Findings remarks;
+  rules_ = read_vision_rules(config, folder_, request.data, remarks);
+  if (host != nullptr) remarks.tell(host);
   judge_templates(host);
   if (request.has_samples) text();  // a broken tokenizer is the job's fault, told before any sample
 }

@@ -32,37 +32,71 @@ struct Section {
   throw sdk::Failure(LF_E_INVALID, fmt::format("{}: expected {}, got {}", place, expected, got.dump().substr(0, 60)));
 }
 
-int64_t positive_count(const json& value, const std::string& place) {
-  if (!value.is_number_integer() || value.get<int64_t>() < 1) refuse(place, "a whole number above 0", value);
+// What files may ask for at most; products of them with a token's pixels do not overflow.
+constexpr int64_t kMostPixels = int64_t{1} << 32, kMostFrames = 1 << 20, kMostTokens = 1 << 24;
+constexpr double kMostRate = 1000;  // frames a second, as data.video_fps
+constexpr double kMostLevel = 1e6;  // of means, deviations and scales, and over 1 their least
+
+int64_t positive_count(const json& value, const std::string& place, int64_t most) {
+  // A number of 2^63 and more is unsigned here, and would be negative as int64_t.
+  const bool fits = value.is_number_integer() && value.get<int64_t>() >= 1 &&
+                    (value.is_number_unsigned() ? value.get<uint64_t>() : 1) <= static_cast<uint64_t>(most);
+  if (!fits) refuse(place, fmt::format("a whole number from 1 to {}", most), value);
   return value.get<int64_t>();
 }
 
+double positive_level(const json& value, const std::string& place) {
+  if (!value.is_number() || !(value.get<double>() >= 1 / kMostLevel) || value.get<double>() > kMostLevel)
+    refuse(place, fmt::format("a number from {} to {}", 1 / kMostLevel, kMostLevel), value);
+  return value;
+}
+
 std::array<double, 3> triple(const json& value, const std::string& place) {
-  if (!value.is_array() || value.size() != 3 ||
-      !std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_number(); }))
-    refuse(place, "three numbers", value);
+  if (!value.is_array() || value.size() != 3 || !std::all_of(value.begin(), value.end(), [](const json& v) {
+        return v.is_number() && std::abs(v.get<double>()) <= kMostLevel;
+      }))
+    refuse(place, fmt::format("three numbers of at most {}", kMostLevel), value);
   return value.get<std::array<double, 3>>();
 }
 
-// Overwrites what the object gives.
-void apply(const json& object, const std::string& file, const media::PatchShape& shape, Section& out) {
+// Whose file: Qwen2VLImageProcessor's (of pictures in every generation), Qwen2VLVideoProcessor's,
+// Qwen3VLVideoProcessor's.
+enum class Reader { kPictures, kQwen2Videos, kQwen3Videos };
+
+// Overwrites what the object gives. Passed over is what its class does not read either (do_pad, do_center_crop).
+void apply(const json& object, const std::string& file, Reader reader, const media::PatchShape& shape, Section& out,
+           family::Findings& remarks) {
   if (!object.is_object()) refuse(file, "an object", object);
   const auto given = [&](const char* key) -> const json* {
     const auto found = object.find(key);
     return found == object.end() || found->is_null() ? nullptr : &*found;
   };
   const auto place = [&](const char* key) { return fmt::format("{}: {}", file, key); };
-  const auto limit = [&](const json& from, const char* key, int64_t& to) {
-    if (const auto found = from.find(key); found != from.end() && !found->is_null())
-      to = positive_count(*found, place(key));
+  const auto limit = [&](const json& from, const char* key, int64_t& to, int64_t most_of_it = kMostPixels) {
+    const auto found = from.find(key);
+    if (found == from.end() || found->is_null()) return false;
+    to = positive_count(*found, place(key), most_of_it);
+    return true;
   };
-  limit(object, "min_pixels", out.limits.least);
-  limit(object, "max_pixels", out.limits.most);
-  if (const json* size = given("size")) {
+  // Limits of their own count before those in `size`; min_pixels and max_pixels in there are of older files.
+  bool least = true, most = true;
+  const json* size = given("size");
+  if (size != nullptr) {
     if (!size->is_object()) refuse(place("size"), "an object", *size);
-    for (const char* key : {"shortest_edge", "min_pixels"}) limit(*size, key, out.limits.least);
-    for (const char* key : {"longest_edge", "max_pixels"}) limit(*size, key, out.limits.most);
+    least = most = false;
+    for (const char* key : {"min_pixels", "shortest_edge"}) least = limit(*size, key, out.limits.least) || least;
+    for (const char* key : {"max_pixels", "longest_edge"}) most = limit(*size, key, out.limits.most) || most;
   }
+  if (reader == Reader::kQwen3Videos) {
+    for (const char* key : {"min_pixels", "max_pixels"})
+      if (given(key) != nullptr)
+        remarks.remark(fmt::format("{} has no effect on videos of Qwen3-VL, as in transformers: write it as size.{}",
+                                   place(key), key[1] == 'i' ? "shortest_edge" : "longest_edge"));
+  } else {
+    least = limit(object, "min_pixels", out.limits.least) || least;
+    most = limit(object, "max_pixels", out.limits.most) || most;
+  }
+  if (!least || !most) refuse(place("size"), "shortest_edge and longest_edge, in pixels", *size);
   const auto same = [&](const char* key, int64_t model) {
     if (const json* value = given(key); value != nullptr && *value != model)
       refuse(place(key), fmt::format("{} as in the model's config.json", model), *value);
@@ -75,18 +109,27 @@ void apply(const json& object, const std::string& file, const media::PatchShape&
   if (const json* value = given("resample"); value != nullptr && *value != kBicubic)
     refuse(place("resample"), "3 (bicubic)", *value);
   if (const json* value = given("rescale_factor")) {
-    if (!value->is_number()) refuse(place("rescale_factor"), "a number", *value);
-    out.scale = *value;
+    out.scale = positive_level(*value, place("rescale_factor"));
   }
   if (const json* value = given("image_mean")) out.mean = triple(*value, place("image_mean"));
-  if (const json* value = given("image_std")) out.deviation = triple(*value, place("image_std"));
+  if (const json* value = given("image_std")) {
+    out.deviation = triple(*value, place("image_std"));
+    for (const json& one : *value) positive_level(one, place("image_std"));
+  }
+  if (reader != Reader::kPictures)
+    if (const json* value = given("num_frames"))
+      refuse(place("num_frames"), "none: frames are looked at by their rate (fps, data.video_fps)", *value);
+  if (reader == Reader::kQwen3Videos)
+    if (const json* value = given("do_sample_frames"); value != nullptr && *value != true)
+      refuse(place("do_sample_frames"), "true", *value);
   if (const json* value = given("fps")) {
-    if (!value->is_number() || !(value->get<double>() > 0)) refuse(place("fps"), "a number above 0", *value);
+    if (!value->is_number() || !(value->get<double>() > 0) || value->get<double>() > kMostRate)
+      refuse(place("fps"), fmt::format("a number above 0 and up to {}", kMostRate), *value);
     out.frames.frames_per_second = *value;
   }
-  limit(object, "min_frames", out.frames.least);
-  limit(object, "max_frames", out.frames.most);
-  limit(object, "max_video_tokens", out.max_video_tokens);
+  limit(object, "min_frames", out.frames.least, kMostFrames);
+  limit(object, "max_frames", out.frames.most, kMostFrames);
+  limit(object, "max_video_tokens", out.max_video_tokens, kMostTokens);
   if (const json* value = given("cap_pixels_per_frame")) {
     if (!value->is_boolean()) refuse(place("cap_pixels_per_frame"), "true or false", *value);
     out.cap_frames = *value;
@@ -132,8 +175,9 @@ media::Size VisionRules::video_size(media::Size size, int64_t frame_count) const
   // Nine tenths of the tokens of a whole video, each of `temporal` frames of `area` pixels, shared by its frames.
   const double share = static_cast<double>(max_video_tokens * area) * 0.9 / static_cast<double>(frame_count) *
                        static_cast<double>(shape.temporal);
-  limits.most = std::max(std::min(limits.most, static_cast<int64_t>(share)),
-                         static_cast<int64_t>(static_cast<double>(limits.least) * 1.05));
+  const auto floor =
+      static_cast<int64_t>(static_cast<double>(limits.least) * 1.05);  // of the share, not of what is said
+  limits.most = std::min(limits.most, std::max(static_cast<int64_t>(share), floor));
   if (job_frame.most > 0) limits.most = std::min(limits.most, job_frame.most);
   limits.least = std::min(limits.least, limits.most);
   return media::smart_resize(size, factor, limits);
@@ -146,7 +190,8 @@ std::vector<int64_t> VisionRules::sample(int64_t total, double native_fps, doubl
                : media::sample_frames_qwen2(total, native_fps, rule);
 }
 
-VisionRules read_vision_rules(const QwenVlConfig& config, const std::filesystem::path& folder, const json& data) {
+VisionRules read_vision_rules(const QwenVlConfig& config, const std::filesystem::path& folder, const json& data,
+                              family::Findings& remarks) {
   VisionRules rules;
   rules.qwen3 = is_qwen3(config.family);
   rules.shape = {config.vision.patch_size, config.vision.spatial_merge_size, config.vision.temporal_patch_size};
@@ -169,20 +214,24 @@ VisionRules read_vision_rules(const QwenVlConfig& config, const std::filesystem:
   video.max_video_tokens = rules.qwen3 ? 768 : 128'000;
 
   if (!folder.empty()) {
+    constexpr auto kPictures = Reader::kPictures;
+    const Reader videos = rules.qwen3 ? Reader::kQwen3Videos : Reader::kQwen2Videos;
     const auto both = read_file(folder / "processor_config.json");
     const auto nested = [&](const char* key) { return both && both->is_object() && both->contains(key); };
     if (nested("image_processor")) {
-      apply((*both)["image_processor"], (folder / "processor_config.json").string(), rules.shape, image);
+      apply((*both)["image_processor"], (folder / "processor_config.json").string(), kPictures, rules.shape, image,
+            remarks);
     } else if (const auto own = read_file(folder / "preprocessor_config.json")) {
-      apply(*own, (folder / "preprocessor_config.json").string(), rules.shape, image);
+      apply(*own, (folder / "preprocessor_config.json").string(), kPictures, rules.shape, image, remarks);
     }
     video.scale = image.scale;  // where videos have no file of their own, pictures' normalisation holds for them
     video.mean = image.mean;
     video.deviation = image.deviation;
     if (nested("video_processor")) {
-      apply((*both)["video_processor"], (folder / "processor_config.json").string(), rules.shape, video);
+      apply((*both)["video_processor"], (folder / "processor_config.json").string(), videos, rules.shape, video,
+            remarks);
     } else if (const auto own = read_file(folder / "video_preprocessor_config.json")) {
-      apply(*own, (folder / "video_preprocessor_config.json").string(), rules.shape, video);
+      apply(*own, (folder / "video_preprocessor_config.json").string(), videos, rules.shape, video, remarks);
     }
   }
 

@@ -14,6 +14,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "family/findings.h"
 #include "media/frames.h"
 #include "media/patches.h"
 #include "media/smart_resize.h"
@@ -40,8 +41,8 @@ struct VisionRules {
 };
 
 // `folder`: the model's, or empty. `data`: [data] of the job. Throws sdk::Failure LF_E_INVALID, naming file or option,
-// for what contradicts the model or is not offered.
+// for what contradicts the model or is not offered; what a file says without effect is added to `remarks`.
 VisionRules read_vision_rules(const QwenVlConfig& config, const std::filesystem::path& folder,
-                              const nlohmann::json& data);
+                              const nlohmann::json& data, family::Findings& remarks);
 
 }  // namespace lf::qwen_vl

@@ -6,6 +6,8 @@
 
 #include "lf/plugin_sdk/guard.hpp"
 #include "models.h"
+#include "plugins/models/config_refusal.h"
+#include "plugins/models/media/recorded.h"
 
 namespace lf::qwen_vl {
 namespace {
@@ -13,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 VisionRules rules(Family family, const std::filesystem::path& folder = {}, const json& data = json::object()) {
-  return read_vision_rules(test::small_model(family), folder, data);
+  family::Findings remarks;
+  return read_vision_rules(test::small_model(family), folder, data, remarks);
 }
 
 TEST(VisionRules, a_models_files_say_limits_means_and_frames_each_for_its_kind) {
@@ -49,6 +52,50 @@ TEST(VisionRules, a_models_files_say_limits_means_and_frames_each_for_its_kind) 
   EXPECT_EQ(rules(Family::kQwen2_5Vl, folder.path()).image.most, 7777);  // the nested layout comes first
 }
 
+// The reference's videos of Qwen2-VL are asked for their sizes alone: which frames it takes is another rule.
+TEST(VisionRules, a_file_whose_fields_differ_gives_the_sizes_that_transformers_gives_or_is_refused) {
+  const json files = test::recorded_processor()["files"];
+  const media::Size size{files["height"], files["width"]};
+  int refused = 0, made = 0;
+  for (const json& one : files["cases"]) {
+    SCOPED_TRACE(one.dump());
+    const std::string kind = one["kind"];
+    const json& content = one["config"];
+    const bool frames_alone =
+        kind != "image" && (content.contains("num_frames") ||
+                            (kind == "qwen3_video" && content.value("do_sample_frames", json(true)) == false));
+    const test::TemporaryFolder folder;
+    folder.write(kind == "image" ? "preprocessor_config.json" : "video_preprocessor_config.json", content);
+    const Family family = kind == "qwen3_video" ? Family::kQwen3Vl : Family::kQwen2_5Vl;
+    if (one["grid"].is_null() || frames_alone) {
+      EXPECT_THROW(rules(family, folder.path()), sdk::Failure);
+      ++refused;
+      continue;
+    }
+    const VisionRules read = rules(family, folder.path());
+    const auto looked_at =
+        static_cast<int64_t>(read.sample(files["frames"], files["fps"], read.frames.frames_per_second).size());
+    const media::Size target = kind == "image" ? read.image_size(size) : read.video_size(size, looked_at);
+    EXPECT_EQ(target.height / read.shape.patch, one["grid"][1].get<int64_t>());
+    EXPECT_EQ(target.width / read.shape.patch, one["grid"][2].get<int64_t>());
+    if (kind == "qwen3_video") {
+      EXPECT_EQ((looked_at + 1) / 2, one["grid"][0].get<int64_t>());
+    }
+    ++made;
+  }
+  EXPECT_GE(made, 25);
+  EXPECT_GE(refused, 8);
+}
+
+TEST(VisionRules, limits_that_the_videos_of_qwen3_do_not_read_are_told) {
+  const test::TemporaryFolder folder;
+  folder.write("video_preprocessor_config.json", {{"max_pixels", 123456}});
+  family::Findings remarks;
+  read_vision_rules(test::small_model(Family::kQwen3Vl), folder.path(), json::object(), remarks);
+  EXPECT_THAT(told(remarks), testing::HasSubstr("video_preprocessor_config.json: max_pixels has no effect on videos of "
+                                                "Qwen3-VL, as in transformers: write it as size.longest_edge"));
+}
+
 TEST(VisionRules, the_job_overrides_the_models_files) {
   const test::TemporaryFolder folder;
   folder.write("preprocessor_config.json", {{"min_pixels", 3136}, {"max_pixels", 12845056}});
@@ -77,10 +124,14 @@ TEST(VisionRules, frames_of_long_videos_share_what_a_video_may_cost) {
 
 TEST(VisionRules, what_contradicts_the_model_or_is_not_offered_is_refused_by_file_and_key) {
   const std::pair<json, const char*> cases[] = {
-      {{{"patch_size", 16}}, "patch_size"},     {{{"merge_size", 3}}, "merge_size"},
-      {{{"do_resize", false}}, "do_resize"},    {{{"resample", 2}}, "resample"},
-      {{{"image_mean", {1, 2}}}, "image_mean"}, {{{"max_pixels", -4}}, "max_pixels"},
-      {{{"max_pixels", "x"}}, "max_pixels"},    {{{"size", 4}}, "size"}};
+      {{{"patch_size", 16}}, "patch_size"},           {{{"merge_size", 3}}, "merge_size"},
+      {{{"do_resize", false}}, "do_resize"},          {{{"resample", 2}}, "resample"},
+      {{{"image_mean", {1, 2}}}, "image_mean"},       {{{"max_pixels", -4}}, "max_pixels"},
+      {{{"max_pixels", "x"}}, "max_pixels"},          {{{"size", 4}}, "size"},
+      {{{"max_pixels", 1ull << 63}}, "max_pixels"},   {{{"max_video_tokens", 1ll << 60}}, "max_video_tokens"},
+      {{{"max_frames", 1ll << 40}}, "max_frames"},    {{{"fps", 1e300}}, "fps"},
+      {{{"rescale_factor", 0}}, "rescale_factor"},    {{{"image_std", {0.5, 0, 0.5}}}, "image_std"},
+      {{{"image_mean", {1e300, 0, 0}}}, "image_mean"}};
   for (const auto& [content, key] : cases) {
     const test::TemporaryFolder folder;
     folder.write("preprocessor_config.json", content);

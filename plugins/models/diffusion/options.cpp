@@ -13,6 +13,7 @@ namespace {
 
 using family::JsonFields;
 
+constexpr int64_t kMostTextRows = 1 << 20;
 constexpr int64_t kWanTextRows = 512;  // of UMT5 in the authors' code, zeros after the text's own
 
 double share(JsonFields& fields, const char* name) {
@@ -83,7 +84,7 @@ Options parse_options(std::string_view options_json, const DiffusionConfig& conf
   options.guidance = fields.positive_number("guidance", 1);
   if (config_is_sound && fields.has("guidance") && !config.guidance)
     fields.refuse("guidance", "nothing: the model takes none");
-  options.text_length = fields.at_least("text_length", 0, wan ? kWanTextRows : 0);
+  options.text_length = fields.within("text_length", 0, kMostTextRows, wan ? kWanTextRows : 0);
   if (options.text_length > 0 && !wan) fields.refuse("text_length", "0: only Wan reads zeros after a text");
   fields.refuse_unread(
       "diffusion has no such option; it has schedule, shift, mu, terminal, loss_weight, expert, boundary, levels, "

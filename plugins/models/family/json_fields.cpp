@@ -93,10 +93,11 @@ double JsonFields::number(const std::string& name, double fallback) {
   return value->get<double>();
 }
 
-double JsonFields::positive_number(const std::string& name, double fallback) {
+double JsonFields::positive_number(const std::string& name, double fallback, double most) {
   const double value = number(name, fallback);
-  if (value > 0) return value;
-  refuse(name, "a number above 0");
+  if (value > 0 && value <= most) return value;
+  refuse(name, most < std::numeric_limits<double>::max() ? fmt::format("a number above 0 and up to {}", most)
+                                                         : "a number above 0");
   return fallback;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,7 +46,7 @@ class JsonFields {
   int64_t positive(const std::string& name, int64_t fallback, int64_t most = kMostSize);
   int64_t within(const std::string& name, int64_t least, int64_t most, int64_t fallback);
   int64_t at_least(const std::string& name, int64_t least, int64_t fallback);  // of what is no size: up to 2^40
-  double positive_number(const std::string& name, double fallback);
+  double positive_number(const std::string& name, double fallback, double most = std::numeric_limits<double>::max());
   double number(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);

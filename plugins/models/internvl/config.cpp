@@ -8,6 +8,7 @@
 
 #include "family/json_fields.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "media/tiles.h"
 
 namespace lf::internvl {
 namespace {
@@ -16,6 +17,8 @@ using family::ignore_bookkeeping;
 using family::JsonFields;
 using family::kNotBuilt;
 using nlohmann::json;
+
+constexpr int64_t kMostSide = 1 << 14;  // pixels of a tile
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
@@ -30,10 +33,10 @@ const json& nested(JsonFields& fields, const char* name) {
 // A number, or [number, number] of a square.
 int64_t square_side(JsonFields& fields, const json& object, const char* name) {
   const auto found = object.find(name);
-  if (found == object.end() || found->is_null() || !found->is_array()) return fields.size(name);
+  if (found == object.end() || found->is_null() || !found->is_array()) return fields.size(name, kMostSide);
   const std::vector<int64_t> sides = fields.integers(name, {});
-  if (sides.size() == 2 && sides[0] == sides[1] && sides[0] >= 1) return sides[0];
-  fields.refuse(name, "one size for both sides");
+  if (sides.size() == 2 && sides[0] == sides[1] && sides[0] >= 1 && sides[0] <= kMostSide) return sides[0];
+  fields.refuse(name, fmt::format("one size in [1, {}] for both sides", kMostSide));
   return 1;
 }
 
@@ -131,14 +134,16 @@ bool parse_transformers(JsonFields& fields, InternVlConfig& config) {
 
 bool parse_original(JsonFields& fields, InternVlConfig& config) {
   const bool text_is_sound = parse_halves(fields, config, "llm_config", "internlm2");
-  config.tile_size = fields.positive("force_image_size", config.vision.image_size);
+  config.tile_size = fields.positive("force_image_size", config.vision.image_size, kMostSide);
   config.image_token_id = fields.integer("img_context_token_id");
   fields.only("select_layer", {-1}, kNotBuilt);
   fields.only("ps_version", {"v2"}, kNotBuilt);
   fields.only("pad2square", {false}, kNotBuilt);
   for (const char* name : {"use_backbone_lora", "use_llm_lora"}) fields.only(name, {0}, kNotBuilt);
-  config.tiles.least = fields.positive("min_dynamic_patch", fields.usual("min_dynamic_patch", int64_t{1}));
-  config.tiles.most = fields.positive("max_dynamic_patch", fields.usual("max_dynamic_patch", int64_t{6}));
+  config.tiles.least =
+      fields.positive("min_dynamic_patch", fields.usual("min_dynamic_patch", int64_t{1}), media::kMostTiles);
+  config.tiles.most =
+      fields.positive("max_dynamic_patch", fields.usual("max_dynamic_patch", int64_t{6}), media::kMostTiles);
   config.tiles.thumbnail = fields.flag("use_thumbnail", fields.usual("use_thumbnail", false));
   config.tiles.dynamic = fields.flag("dynamic_image_size", fields.usual("dynamic_image_size", false));
   fields.ignore({"template", "system_message", "hidden_size", "tie_word_embeddings", "max_dynamic_patch"});
@@ -166,7 +171,7 @@ InternVlConfig parse_config(std::string_view config_json, family::Findings& find
   constexpr const char* kRatio = "1 divided by a whole number, as it must be stated";
   if (!fields.has("downsample_ratio")) fields.refuse("downsample_ratio", kRatio);
   const double ratio = fields.positive_number("downsample_ratio", 0.5);
-  config.merge = std::max<int64_t>(std::llround(1 / ratio), 1);
+  config.merge = std::max<int64_t>(std::llround(std::min(1 / ratio, static_cast<double>(kMostSide))), 1);
   if (ratio * static_cast<double>(config.merge) != 1) fields.refuse("downsample_ratio", kRatio);
   const bool text_is_sound =
       config.layout == Layout::kTransformers ? parse_transformers(fields, config) : parse_original(fields, config);

@@ -7,6 +7,7 @@
 #include "family/json_fields.h"
 #include "family/language_options.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "media/tiles.h"
 
 namespace lf::internvl {
 namespace {
@@ -63,8 +64,8 @@ Options parse_options(const std::string& options_json, const InternVlConfig& con
   } else if (weighting != "token") {
     fields.refuse("loss_weighting", "\"token\", \"sample\" or \"square\"");
   }
-  options.min_tiles = fields.at_least("min_tiles", 0, 0);
-  options.max_tiles = fields.at_least("max_tiles", 0, 0);
+  options.min_tiles = fields.within("min_tiles", 0, media::kMostTiles, 0);
+  options.max_tiles = fields.within("max_tiles", 0, media::kMostTiles, 0);
   options.share_tiles = fields.flag("share_tiles", false);
   fields.refuse_unread(
       "internvl has no such option; it has loss_weighting, max_tiles, min_tiles, router_aux_loss and share_tiles");

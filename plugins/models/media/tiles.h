@@ -15,8 +15,10 @@ struct TileGrid {
 };
 
 // Of all grids of `least` to `most` tiles the one whose sides' ratio is nearest to the picture's; of several with one
-// ratio the largest that the picture fills to more than half. Sides are at least 1. Source: transformers 5.24
-// (image_processing_pil_got_ocr2.py), equal to the authors' dynamic_preprocess.
+// ratio the largest that the picture fills to more than half. Sides are at least 1. As many divisions as there are
+// grids, about most · ln(most), and no list of them. Source: transformers 5.24 (image_processing_pil_got_ocr2.py),
+// equal to the authors' dynamic_preprocess.
+inline constexpr int64_t kMostTiles = 4096;  // of a picture, that a file or a job may ask for
 TileGrid closest_grid(Size picture, int64_t tile, int64_t least, int64_t most);
 
 }  // namespace lf::media

@@ -43,6 +43,9 @@ TextRules text_rules_of(Family family) {
   return rules;
 }
 
+// A token of kMostPatch * kMostMerge pixels a side has 2^32 of them: what pictures and videos may cost stays countable.
+constexpr int64_t kMostPatch = 1024, kMostMerge = 64;
+
 VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& text, const JsonFields& text_fields) {
   const bool q3 = is_qwen3(family), q25 = family == Family::kQwen2_5Vl;
   VisionConfig c;
@@ -51,8 +54,15 @@ VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& t
     // Here hidden_size is the width that leaves the tower.
     c.hidden_size = fields.size("embed_dim");
     c.out_hidden_size = fields.size("hidden_size");
-    c.intermediate_size = static_cast<int64_t>(static_cast<double>(c.hidden_size) *
-                                               fields.positive_number("mlp_ratio", fields.usual("mlp_ratio", 4.0)));
+    const double inner =
+        static_cast<double>(c.hidden_size) * fields.positive_number("mlp_ratio", fields.usual("mlp_ratio", 4.0));
+    if (inner >= 1 && inner <= static_cast<double>(JsonFields::kMostSize))
+      c.intermediate_size = static_cast<int64_t>(inner);
+    else
+      fields.refuse(
+          "mlp_ratio",
+          fmt::format("a number that makes 1 to {} columns of embed_dim {}", JsonFields::kMostSize, c.hidden_size),
+          {"embed_dim"});
   } else {
     c.hidden_size = fields.size("hidden_size");
     c.out_hidden_size = fields.size("out_hidden_size");
@@ -64,11 +74,11 @@ VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& t
                   {"hidden_size", "embed_dim"});
   c.in_channels = fields.has("in_channels") || fields.has("in_chans") ? 3 : fields.usual("in_channels", int64_t{3});
   c.in_channels = fields.positive("in_channels", fields.positive("in_chans", c.in_channels));
-  c.patch_size = fields.size("patch_size");
+  c.patch_size = fields.size("patch_size", kMostPatch);
   if (fields.positive("spatial_patch_size", c.patch_size) != c.patch_size)
     fields.refuse("spatial_patch_size", fmt::format("patch_size, {}", c.patch_size), {"patch_size"});
-  c.temporal_patch_size = fields.size("temporal_patch_size");
-  c.spatial_merge_size = fields.size("spatial_merge_size");
+  c.temporal_patch_size = fields.size("temporal_patch_size", kMostMerge);
+  c.spatial_merge_size = fields.size("spatial_merge_size", kMostMerge);
   c.initializer_range = fields.positive_number("initializer_range", 0.02);
   if (const json* rope = fields.object("rope_parameters")) {
     JsonFields inner = fields.inside(*rope, fields.place() + ".rope_parameters");
@@ -85,7 +95,7 @@ VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& t
                     {"patch_size", "spatial_merge_size"});
     c.fullatt_block_indexes = fields.integers(
         "fullatt_block_indexes", fields.usual("fullatt_block_indexes", std::vector<int64_t>{7, 15, 23, 31}));
-    c.tokens_per_second = fields.positive_number("tokens_per_second", fields.usual("tokens_per_second", 4.0));
+    c.tokens_per_second = fields.positive_number("tokens_per_second", fields.usual("tokens_per_second", 4.0), 1e6);
   }
   fields.ignore({"tokens_per_second"});
   if (q3) {

@@ -42,8 +42,10 @@ InternVlProcessor::InternVlProcessor(const lf_host* host, const InternVlConfig& 
   const family::JobRequest request = family::read_request(request_json);
   style_ = style_of(request.chat_template, config);
   tokenizer_folder_ = request.tokenizer;
+  family::Findings remarks;
   rules_ = read_tile_rules(config, request.model.empty() ? request.tokenizer : request.model, request.data,
-                           {options.min_tiles, options.max_tiles, options.share_tiles});
+                           {options.min_tiles, options.max_tiles, options.share_tiles}, remarks);
+  if (host != nullptr) remarks.tell(host);
   if (request.has_samples) text();  // a broken tokenizer is the job's fault, told before any sample
 }
 

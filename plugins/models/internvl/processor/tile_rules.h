@@ -13,6 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "family/findings.h"
 #include "internvl/config.h"
 #include "media/patches.h"
 #include "media/tiles.h"
@@ -43,8 +44,9 @@ struct TileRules {
 };
 
 // `folder`: the model's, or empty. `data`: [data] of the job; image_max_pixels bounds the pixels of all tiles of a
-// picture. Throws sdk::Failure LF_E_INVALID, naming file or option.
+// picture. Throws sdk::Failure LF_E_INVALID, naming file or option; what a video processor's file says without effect
+// is added to `remarks`.
 TileRules read_tile_rules(const InternVlConfig& config, const std::filesystem::path& folder, const nlohmann::json& data,
-                          const TileOptions& options);
+                          const TileOptions& options, family::Findings& remarks);
 
 }  // namespace lf::internvl

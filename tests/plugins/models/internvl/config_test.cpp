@@ -63,6 +63,16 @@ TEST(InternVlConfig, what_would_change_the_maths_is_refused_by_its_name) {
          c["vision_config"]["image_size"] = {28, 56};
        }},
       {hf, "downsample_ratio", [](json& c) { c["downsample_ratio"] = 0.3; }},
+      {hf, "downsample_ratio", [](json& c) { c["downsample_ratio"] = 1e-300; }},
+      {hf, "image_size: expected one size in [1, 16384]",
+       [](json& c) {
+         c["vision_config"]["image_size"] = {1 << 20, 1 << 20};
+       }},
+      {hub, "image_size: expected an integer in [1, 16384]",
+       [](json& c) { c["vision_config"]["image_size"] = 1 << 20; }},
+      {hub, "force_image_size: expected an integer in [1, 16384]", [](json& c) { c["force_image_size"] = 1 << 20; }},
+      {hub, "max_dynamic_patch: expected an integer in [1, 4096]", [](json& c) { c["max_dynamic_patch"] = 1 << 20; }},
+      {hub, "min_dynamic_patch: expected an integer in [1, 4096]", [](json& c) { c["min_dynamic_patch"] = 4097; }},
       {hf, "model_type", [](json& c) { c["text_config"]["model_type"] = "mamba"; }},
       {hf, "image_token_id", [](json& c) { c["image_token_id"] = 100000; }},
       {hub, "ps_version", [](json& c) { c["ps_version"] = "v1"; }},

@@ -10,6 +10,7 @@
 
 #include "internvl/processor/tile_files.h"
 #include "lf/plugin_sdk/guard.hpp"
+#include "plugins/models/config_refusal.h"
 #include "plugins/models/media/recorded.h"
 #include "plugins/models/qwen_vl_processor/fake_host.h"
 #include "plugins/models/qwen_vl_processor/models.h"
@@ -394,6 +395,12 @@ struct RecordedHost {
   lf_media_host media;
 };
 
+TileRules tile_rules(const InternVlConfig& config, const std::filesystem::path& folder, const json& data,
+                     const TileOptions& options) {
+  family::Findings remarks;
+  return read_tile_rules(config, folder, data, options, remarks);
+}
+
 TEST(Tiles, pictures_give_the_references_tiles_level_for_level) {
   const json recorded = json::parse(std::ifstream(test::processor_fixture("internvl.json")));
   for (const json& one : recorded["pictures"]) {
@@ -402,7 +409,7 @@ TEST(Tiles, pictures_give_the_references_tiles_level_for_level) {
     json config = small_config(false);
     config["vision_config"]["image_size"] = one["tile"];
     const InternVlConfig parsed = parse_config(config.dump());
-    const TileRules rules = read_tile_rules(parsed, {}, json::object(), {one["least"], one["most"], false});
+    const TileRules rules = tile_rules(parsed, {}, json::object(), {one["least"], one["most"], false});
     const TileFiles files(&host.host);
     const family::VisionInput input = files.plan_image("picture", 1, rules);
     ASSERT_EQ(input.groups, static_cast<int64_t>(one["tiles"].size()));
@@ -443,7 +450,7 @@ TEST(Tiles, the_files_that_the_reference_saves_give_as_many_tiles_as_the_referen
     folder.write(name.c_str(), file);
     const auto tiles = [&](const json& picture, const TileOptions& options) {
       const RecordedHost host(picture[0], picture[1], 1);
-      const TileRules rules = read_tile_rules(parsed, folder.path(), json::object(), options);
+      const TileRules rules = tile_rules(parsed, folder.path(), json::object(), options);
       return TileFiles(&host.host).plan_image("picture", 1, rules).groups;
     };
     for (const json& picture : saved["pictures"]) {
@@ -458,13 +465,51 @@ TEST(Tiles, the_processors_file_is_read_and_what_contradicts_the_model_is_refuse
   const InternVlConfig config = parse_config(small_config(false).dump());
   folder.write("preprocessor_config.json",
                {{"size", {{"height", kTile}, {"width", kTile}}}, {"min_patches", 2}, {"max_patches", 5}});
-  const TileRules rules = read_tile_rules(config, folder.path(), json::object(), {});
+  const TileRules rules = tile_rules(config, folder.path(), json::object(), {});
   EXPECT_EQ(rules.least, 2);
   EXPECT_EQ(rules.most, 5);
   folder.write("preprocessor_config.json", {{"size", {{"height", 99}, {"width", 99}}}});
-  EXPECT_THROW(read_tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
-  folder.write("preprocessor_config.json", {{"resample", 2}});
-  EXPECT_THROW(read_tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
+  EXPECT_THROW(tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
+  for (const json& wrong :
+       {json{{"resample", 2}}, {{"max_patches", 4097}}, {{"min_patches", 1 << 20}}, {{"rescale_factor", 1e300}}}) {
+    folder.write("preprocessor_config.json", wrong);
+    EXPECT_THROW(tile_rules(config, folder.path(), json::object(), {}), sdk::Failure) << wrong;
+  }
+  folder.write("preprocessor_config.json", {{"image_std", {0.5, 0, 0.5}}});
+  EXPECT_THROW(tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
+}
+
+TEST(Tiles, what_a_video_processors_file_says_without_effect_is_told) {
+  const test::TemporaryFolder folder;
+  const auto said = [&](const json& content) {
+    folder.write("video_preprocessor_config.json", content);
+    family::Findings remarks;
+    read_tile_rules(parse_config(small_config(false).dump()), folder.path(), json::object(), {}, remarks);
+    return told(remarks);
+  };
+  const json as_pictures = {{"size", {{"height", kTile}, {"width", kTile}}},
+                            {"image_mean", {0.485, 0.456, 0.406}},
+                            {"image_std", {0.229, 0.224, 0.225}},
+                            {"num_frames", 16},
+                            {"do_sample_frames", false}};
+  EXPECT_EQ(said(as_pictures), "");
+  for (const auto& [name, value] : {std::pair<const char*, json>{"size", {{"height", 384}, {"width", 384}}},
+                                    {"image_mean", {0.5, 0.5, 0.5}},
+                                    {"image_std", {0.5, 0.5, 0.5}}}) {
+    json content = as_pictures;
+    content[name] = value;
+    EXPECT_THAT(said(content), testing::HasSubstr(std::string("video_preprocessor_config.json.") + name + " = " +
+                                                  value.dump() + " has no effect: "));
+  }
+  json sampled = as_pictures;
+  sampled["do_sample_frames"] = true;
+  EXPECT_THAT(said(sampled), testing::HasSubstr("num_frames = 16 has no effect: 8 frames of a video are looked at"));
+}
+
+TEST(Tiles, frames_of_an_absurd_rate_are_as_many_as_are_looked_at_of_any_video) {
+  EXPECT_EQ(TileRules().frames(1000, 25, 1e300).size(), 32u);
+  EXPECT_EQ(TileRules().frames(1000, 1e-300, 1).size(), 32u);
+  EXPECT_EQ(TileRules().frames(1000, 25, 1e-300).size(), 1u);
 }
 
 }  // namespace

@@ -236,6 +236,28 @@ TEST(Config, of_absurd_sizes_is_refused_at_once_naming_the_field_and_its_bounds)
   }
 }
 
+TEST(Config, of_a_tower_that_would_have_no_width_or_more_than_counts_is_refused) {
+  const json good = fixture("qwen2_vl-tiny", "config.json");
+  const auto with = [&](const char* name, const json& value) {
+    json config = good;
+    config["vision_config"][name] = value;
+    return refusal(config);
+  };
+  for (const json& ratio : {json(1e300), json(1e-5), json(1e9)})
+    EXPECT_THAT(
+        with("mlp_ratio", ratio),
+        HasSubstr(
+            "vision_config.mlp_ratio: expected a number that makes 1 to 1073741824 columns of embed_dim 24, got " +
+            ratio.dump()));
+  EXPECT_EQ(with("mlp_ratio", 1.0 / 24), "accepted");
+  EXPECT_THAT(with("patch_size", 1 << 20), HasSubstr("vision_config.patch_size: expected an integer in [1, 1024]"));
+  EXPECT_THAT(with("spatial_merge_size", 65),
+              HasSubstr("vision_config.spatial_merge_size: expected an integer in [1, 64]"));
+  json config = published_7b();
+  config["vision_config"]["tokens_per_second"] = 1e300;
+  EXPECT_THAT(refusal(config), HasSubstr("tokens_per_second: expected a number above 0 and up to 1000000"));
+}
+
 TEST(Config, without_its_tower_or_its_decoder_says_which_object_is_missing) {
   json config = published_7b();
   config.erase("hidden_size");

@@ -15,6 +15,7 @@
 #include "comm/peer_sockets.h"
 #include "comm/roll_call.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace lf {
 namespace {
@@ -28,6 +29,9 @@ static_assert(sizeof(c10d::ProcessGroupGloo) == 488 && sizeof(c10d::ProcessGroup
 
 constexpr milliseconds kPeerLook{10};     // between two looks at peers while a collective runs
 constexpr milliseconds kConnect{20'000};  // once all addresses are known; a peer that died then leaves its pair waiting
+// For an operation, by Gloo itself. Ours, which names the rank that is late, must come first, and it runs from when the
+// operation is waited for and is longer where a rank is at long work.
+constexpr milliseconds kGloosOwn = std::chrono::hours(24 * 365);
 constexpr milliseconds kSettle{2'000};    // for an operation to end once its sockets are closed
 constexpr milliseconds kRollLook{1'000};  // between two looks of a waiting rank at whether the roll is called
 
@@ -103,7 +107,11 @@ class GlooGroup final : public Group {
         membership_(std::move(membership)),
         roll_(membership_, short_name_),
         gloo_(std::move(gloo)),
-        sockets_(std::move(sockets)) {
+        sockets_(std::move(sockets)) {}
+
+  // The first words of the group, before anybody uses it. Not in the constructor: what fails here leaves work under
+  // way, of which only the destructor lets go.
+  void learn_who_is_where() {
     const auto ends = Group::all_gather(sockets_.own_ends());
     barrier();  // labelling lets unlabelled sockets go, which no peer may still be waiting on
     sockets_.label(ends);
@@ -218,12 +226,15 @@ class GlooGroup final : public Group {
       settle(signal);
       fail(Exit::kUnavailable, "group {}: {}: {}", name_, what, death_);
     }
-    const auto deadline = Clock::now() + membership_->config().timeout;
+    auto deadline = Clock::now() + membership_->config().timeout;
     auto next_look = Clock::now() + kRollLook;
     while (!signal.wait_for(kPeerLook)) {
       look_around(what, &signal);
       if (const std::string gone = gone_peer(); !gone.empty() && !signal.is_set()) die_of(gone, what, &signal);
-      if (Clock::now() > deadline) die_of(who_is_late(signal), what, &signal);
+      if (Clock::now() > deadline) {
+        await_long_work(what, signal);
+        deadline = Clock::now() + membership_->config().timeout;
+      }
       if (Clock::now() < next_look) continue;
       next_look += kRollLook;
       roll_.answer();
@@ -235,6 +246,14 @@ class GlooGroup final : public Group {
       if (!left_.empty()) end(fmt::format("rank {} has left the group", *left_.begin()), what, &signal);
       die_of(error.what(), what, &signal);
     }
+  }
+
+  // Returns where a rank is at work that is waited for, or the wait is over.
+  void await_long_work(const char* what, Signal& signal) {
+    const std::string at = roll_.long_work([&](milliseconds time) { return signal.wait_for(time); });
+    if (signal.is_set()) return;
+    if (at.empty()) die_of(who_is_late(signal), what, &signal);
+    log::info("group {}: {} waits: {}", name_, what, at);
   }
 
   // Asks all ranks while their connections still stand.
@@ -372,9 +391,7 @@ std::unique_ptr<Group> form_gloo_group(const std::string& name, std::shared_ptr<
       options->devices = {device};
       auto store = c10::make_intrusive<StoreForGloo>(membership, membership->key(name + "/gloo/"));
       auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, config.rank, config.size, options);
-      // Of its own only where ours, which names the rank, does not come first: it runs from the start of an operation,
-      // ours from when it is waited for.
-      gloo->setTimeout(2 * config.timeout + StoredRoll::kAnswers);
+      gloo->setTimeout(kGloosOwn);
       promise.set_value(std::move(gloo));
     } catch (...) {
       promise.set_exception(std::current_exception());
@@ -389,7 +406,9 @@ std::unique_ptr<Group> form_gloo_group(const std::string& name, std::shared_ptr<
     std::set<int> sockets = connected_tcp_sockets();
     auto gloo = formed.get();
     std::erase_if(sockets, [&](int descriptor) { return before.contains(descriptor); });
-    return std::make_unique<GlooGroup>(name, std::move(membership), std::move(gloo), PeerSockets(sockets));
+    auto group = std::make_unique<GlooGroup>(name, membership, std::move(gloo), PeerSockets(sockets));
+    group->learn_who_is_where();
+    return group;
   } catch (const c10::Error& error) {
     fail_to_form(name, *membership, error.what_without_backtrace());
   }

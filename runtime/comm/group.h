@@ -2,7 +2,8 @@
 //
 // A group is used by one thread at a time, and all its ranks make the same calls in the same order. No call waits for
 // ever: a peer that is gone, a cancelled rendezvous or the timeout ends it with lf::Error(kUnavailable), which names
-// the group and what happened. After an error the group is dead: destroy it before its buffers are touched again.
+// the group and what happened. Only for a rank that says so (Rendezvous::long_work) it waits as long as that takes.
+// After an error the group is dead: destroy it before its buffers are touched again.
 #pragma once
 
 #include <cstdint>

@@ -33,6 +33,10 @@ class Membership {
   void say_goodbye(const std::string& group) noexcept;
   bool said_goodbye(const std::string& group, int rank) noexcept;
 
+  // What this rank is at that its peers are to wait for, renewed by whoever does it; empty: nothing any more.
+  void say_long_work(const std::string& what) noexcept;
+  std::string long_work_of(int rank) noexcept;
+
   // Words that need no text.
   void leave_word(const std::string& at) noexcept;
   bool word_is_left(const std::string& at) noexcept;

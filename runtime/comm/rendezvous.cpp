@@ -1,13 +1,53 @@
 #include "comm/rendezvous.h"
 
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "comm/gloo_group.h"
 #include "comm/membership.h"
 #include "core/error.h"
 
 namespace lf {
+
+namespace {
+
+class RenewedWord final : public LongWork {
+ public:
+  RenewedWord(std::shared_ptr<Membership> membership, std::string what)
+      : membership_(std::move(membership)), what_(std::move(what)), thread_([this] { renew(); }) {}
+  ~RenewedWord() override {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    membership_->say_long_work("");
+  }
+
+ private:
+  void renew() {
+    std::unique_lock lock(mutex_);
+    for (int seconds = 0; !done_; ++seconds) {
+      lock.unlock();
+      membership_->say_long_work(fmt::format("{} ({} s)", what_, seconds));
+      lock.lock();
+      changed_.wait_for(lock, std::chrono::seconds(1), [this] { return done_; });
+    }
+  }
+
+  const std::shared_ptr<Membership> membership_;
+  const std::string what_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
 
 struct Rendezvous::State {
   std::shared_ptr<Membership> membership;
@@ -34,6 +74,11 @@ std::unique_ptr<Group> Rendezvous::group(const std::string& name) {
   std::scoped_lock lock(state_->forming);
   if (!state_->device) state_->device = listen_on(config.address);
   return form_gloo_group(name, state_->membership, state_->device);
+}
+
+std::unique_ptr<LongWork> Rendezvous::long_work(const std::string& what) {
+  if (state_->membership->config().size == 1) return std::make_unique<LongWork>();
+  return std::make_unique<RenewedWord>(state_->membership, what);
 }
 
 void Rendezvous::cancel(const std::string& reason) { state_->membership->cancel(reason); }

@@ -19,6 +19,12 @@ struct RendezvousConfig {
   StopRequested stop_requested = {};               // while groups form; later the run itself asks
 };
 
+// Work of one rank that its peers wait for in a collective however long it takes, while it lives.
+class LongWork {
+ public:
+  virtual ~LongWork() = default;  // it is done
+};
+
 // One per process and generation. Groups may be made on one thread at a time and must be destroyed before it.
 class Rendezvous {
  public:
@@ -30,6 +36,11 @@ class Rendezvous {
   // name in messages is "<generation>/<name>". Throws lf::Error(kUnavailable) when not all came, or one died meanwhile;
   // kSavedRunAgain when asked to stop.
   std::unique_ptr<Group> group(const std::string& name);
+
+  // Says to the peers that this rank is at `what` ("writing a checkpoint") until the returned goes: a collective that
+  // they wait in is then not overdue, and they log what they wait for once every `timeout`. A thread of its own renews
+  // the word each second, so a rank that was stopped or died is still found out. One at a time. Of any thread.
+  std::unique_ptr<LongWork> long_work(const std::string& what);
 
   // Ends every pending and later call of all groups with this reason. From any thread; never blocks; the first reason
   // stays. For whoever watches membership.

@@ -1,5 +1,9 @@
 #include "comm/roll_call.h"
 
+#include <map>
+
+#include <fmt/format.h>
+
 namespace lf {
 namespace {
 
@@ -11,6 +15,18 @@ constexpr std::chrono::milliseconds kLook{100};
 
 void StoredRoll::answer() noexcept {
   if (membership_->word_is_left(group_ + "/roll")) membership_->leave_word(answer_of(membership_->config().rank));
+}
+
+// A word that stands still may be of a rank that was stopped in the midst of its work.
+std::string StoredRoll::long_work(const Pause& pause) {
+  std::map<int, std::string> seen;
+  for (int rank = 0; rank < membership_->config().size; ++rank)
+    if (const std::string word = membership_->long_work_of(rank); !word.empty()) seen[rank] = word;
+  const auto end = Clock::now() + kAnswers;
+  while (!seen.empty() && Clock::now() < end && !pause(kLook))
+    for (const auto& [rank, word] : seen)
+      if (membership_->long_work_of(rank) != word) return fmt::format("rank {} is {}", rank, word);
+  return "";
 }
 
 std::vector<int> StoredRoll::silent_ranks(const Pause& pause) {

@@ -18,6 +18,7 @@ class StoredRoll final : public RollCall {
   StoredRoll(std::shared_ptr<Membership> membership, std::string group)
       : membership_(std::move(membership)), group_(std::move(group)) {}
   void answer() noexcept override;
+  std::string long_work(const Pause& pause) override;
   std::vector<int> silent_ranks(const Pause& pause) override;
 
  private:

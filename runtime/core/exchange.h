@@ -20,6 +20,9 @@ class RollCall {
   virtual ~RollCall() = default;
   // "This rank waits, and is well", where the roll is called. By whoever waits for peers, every second or so.
   virtual void answer() noexcept = 0;
+  // What a rank is at that peers go on waiting for (Rendezvous::long_work): "rank 0 is writing a checkpoint (45 s)".
+  // Empty: none of them is known to be at such work and alive. Takes up to three seconds.
+  virtual std::string long_work(const Pause& pause) = 0;
   // Calls it, and gives the others three seconds. Ranks that did not answer; none where all wait for one another.
   virtual std::vector<int> silent_ranks(const Pause& pause) = 0;
 };

@@ -106,7 +106,8 @@ void Communicator::watch() {
     lock.unlock();
     if (look % kLooksBetweenAnswers == 0 && roll_) roll_->answer();
     lf_err err = sdk::make_err();
-    if (const int32_t code = aborted ? LF_OK : api_->state(handle_, &err); code != LF_OK) {
+    const int32_t code = aborted ? LF_OK : api_->state(handle_, &err);
+    if (code != LF_OK && !(code == LF_E_TIMEOUT && a_peer_is_at_long_work())) {
       std::string cause = said_by(err, code);
       if (code == LF_E_TIMEOUT) cause = with_silent_ranks(std::move(cause));
       keep(Error(exit_of_collective(code), fmt::format("{}: {}", what_, cause)));
@@ -115,13 +116,20 @@ void Communicator::watch() {
   }
 }
 
+bool Communicator::pause(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return end_.wait_for(lock, time, [this] { return ending_; });
+}
+
+// Overdue for the device, but not for the run: looked at again.
+bool Communicator::a_peer_is_at_long_work() {
+  return roll_ && !roll_->long_work([this](std::chrono::milliseconds time) { return pause(time); }).empty();
+}
+
 // While what waits on this rank's streams still waits: a rank that gave up must not seem to be the one that is missing.
 std::string Communicator::with_silent_ranks(std::string overdue) {
   if (!roll_) return overdue;
-  const std::vector<int> silent = roll_->silent_ranks([this](std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    return end_.wait_for(lock, time, [this] { return ending_; });
-  });
+  const std::vector<int> silent = roll_->silent_ranks([this](std::chrono::milliseconds time) { return pause(time); });
   if (silent.empty()) return overdue + "; every rank waits for it";
   return fmt::format("{}; rank{} {} {} silent: stopped, at something else, or cut off", overdue,
                      silent.size() == 1 ? "" : "s", fmt::join(silent, ", "), silent.size() == 1 ? "is" : "are");

@@ -45,6 +45,8 @@ class Communicator {
 
  private:
   void watch();
+  bool pause(std::chrono::milliseconds time);  // true: it ends
+  bool a_peer_is_at_long_work();
   std::string with_silent_ranks(std::string overdue);
   void keep(const Error& cause);
 

@@ -199,12 +199,14 @@ void Trainer::save() {
   state.versions = {{"lfrun", LF_VERSION}, {"torch", LF_TORCH_BUILD}};
   state.model_state = session_.model->save_state();
   state.balance_state = loader_ ? loader_->balance_state() : balance_state_;
+  const auto work = rendezvous_.long_work(fmt::format("saving step {}", finished_));  // or ending the save before
   writer_.save(state, state_tensors(trained_state()));
 }
 
 // Why the last checkpoint could not be written; none where it stands, and on ranks that write none.
 std::optional<Error> Trainer::failure_of_saving() {
   if (!leads()) return std::nullopt;
+  const auto work = rendezvous_.long_work("writing the last checkpoint");
   try {
     const std::optional<SaveReport> report = writer_.wait();
     if (!report || report->outcome == SaveReport::Outcome::kSaved) return std::nullopt;
@@ -268,6 +270,7 @@ void Trainer::finish() {
   const std::optional<Error> unsaved = failure_of_saving();
   record_operators_on_cpu();
   if (leads()) {
+    const auto work = rendezvous_.long_work("writing the model directory");
     if (unsaved) export_models_instead(*unsaved);
     log::info("trained {}; checkpoint in {}", counted(finished_, "step"), directory_.checkpoints().string());
     try {

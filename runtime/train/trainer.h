@@ -61,6 +61,7 @@ class Trainer {
 
   const TrainRequest& request_;
   const JobConfig& config_;
+  Rendezvous& rendezvous_;
   std::unique_ptr<Group> control_, gradients_, loading_;
   RunDirectory directory_;
   CallWatch watch_;

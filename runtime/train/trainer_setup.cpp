@@ -73,6 +73,7 @@ std::filesystem::path agreed_output(const TrainRequest& request, Exchange& contr
 Trainer::Trainer(const TrainRequest& request, Rendezvous& rendezvous)
     : request_(request),
       config_(request.job.config),
+      rendezvous_(rendezvous),
       control_(rendezvous.group("control")),
       gradients_(rendezvous.group("gradients")),
       loading_(rendezvous.group("loading")),
@@ -156,7 +157,10 @@ std::unique_ptr<Reducer> Trainer::make_gradient_reducer() {
 
 // Where the run begins: its newest complete checkpoint, or the first step. Every rank reads for itself.
 void Trainer::begin() {
-  source_.fill(store_, config_.job.seed);
+  {
+    const auto work = rendezvous_.long_work("reading the weights");
+    source_.fill(store_, config_.job.seed);
+  }
   if (config_.ema.decay > 0 && leads()) start_average();
   if (request_.fresh) return;
   if (!config_.checkpoint.resume) {
@@ -169,16 +173,21 @@ void Trainer::begin() {
   }
   // Rank 0 checks every byte before the others read what it found.
   std::optional<ResumePoint> found;
-  if (leads()) found = find_resume_point(directory_.checkpoints(), Verify::kHashes);
+  if (leads()) {
+    const auto work = rendezvous_.long_work("checking every byte of the newest checkpoint");
+    found = find_resume_point(directory_.checkpoints(), Verify::kHashes);
+  }
   const std::string where =
       control_->all_gather(found && found->checkpoint ? found->checkpoint->path().string() : std::string())[0];
   if (found)
     for (const std::string& skipped : found->skipped) log::warning("{}", skipped);
   if (where.empty()) return;
+  auto work = rendezvous_.long_work("reading the checkpoint");
   const Checkpoint checkpoint = leads() ? std::move(*found->checkpoint) : Checkpoint::open(where, Verify::kSizes);
   const TrainerState& state = checkpoint.state();
   require_same_settings(checkpoint, resumable_settings(config_, session_.model->description(), dataset()));
   restore(checkpoint, trained_state());
+  work.reset();
   session_.model->load_state(state.model_state);
   optimizer_.set_skipped_in_row(static_cast<int>(state.skipped_in_a_row));
   finished_ = saved_ = state.step;

@@ -16,6 +16,7 @@ from tiny_job import Lfrun, metrics, write_job, write_png
 
 build = pathlib.Path(sys.argv.pop(1))
 lfrun = Lfrun(build)
+SLOW_DISK = build.resolve() / "tests/end_to_end/libslow_disk.so"
 
 
 class Failures(unittest.TestCase):
@@ -243,6 +244,23 @@ class Failures(unittest.TestCase):
             _, text = launcher.communicate(timeout=60)
         self.assertEqual(launcher.returncode, 69, text)
         self.assertIn("rank 1 did not take part within 4 s, and is silent", text)
+
+    @unittest.skipUnless(SLOW_DISK.exists(), "a sanitizer's runtime must come before what is preloaded")
+    def test_ranks_wait_for_the_one_that_is_at_its_disk_however_long_that_takes(self):
+        job = self.job(job={"steps": 3}, reduction={"timeout_seconds": 1}, checkpoint={"every_steps": 2})
+
+        def slowly(**seconds):
+            return lfrun("-n", "2", job, env={**os.environ, "LD_PRELOAD": str(SLOW_DISK), **seconds})
+        log = self.folder / "job/run/log/rank1.log"
+        for work, seconds in (("saving step 3", {"SLOW_FSYNC": "6"}),
+                              ("checking every byte of the newest checkpoint",
+                               {"SLOW_OPEN": "6", "SLOW_NAME": "optimizer.safetensors"}),
+                              ("writing the model directory", {"SLOW_FSYNC": "6"})):
+            with self.subTest(work):
+                result = slowly(**seconds)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("model directory: ", result.stderr)
+                self.assertIn(f"waits: rank 0 is {work} (", log.read_text())
 
     def test_another_job_is_not_resumed_from_this_ones_checkpoint(self):
         job = self.job()

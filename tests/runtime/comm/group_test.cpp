@@ -349,6 +349,49 @@ TEST(group, a_rank_that_was_stopped_is_named_by_all_that_wait_for_it) {
   EXPECT_EQ(outcomes[1].text, "went on");
 }
 
+TEST(group, a_rank_at_long_work_is_waited_for_beyond_the_timeout) {
+  ScratchFolder folder;
+  const auto outcomes = run_ranks(2, [&](int rank) -> std::string {
+    auto config = config_of(rank, 2);
+    config.timeout = 1s;
+    lf::Rendezvous rendezvous(config, std::make_shared<FileStore>(folder.path()));
+    auto group = rendezvous.group("dp");
+    if (rank == 0) {
+      const auto work = rendezvous.long_work("writing a checkpoint");
+      std::this_thread::sleep_for(5s);
+    }
+    group->barrier();
+    return "met";
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.text, "met");
+}
+
+TEST(group, a_rank_that_was_stopped_in_the_midst_of_long_work_is_not_waited_for) {
+  ScratchFolder folder;
+  const auto outcomes = run_ranks(2, [&](int rank) -> std::string {
+    auto store = std::make_shared<FileStore>(folder.path());
+    auto config = config_of(rank, 2);
+    config.timeout = 1s;
+    lf::Rendezvous rendezvous(config, store);
+    auto group = rendezvous.group("dp");
+    if (rank == 0) {
+      const auto work = rendezvous.long_work("writing a checkpoint");
+      store->set("stopping", std::to_string(getpid()));
+      raise(SIGSTOP);
+      return "went on";
+    }
+    std::string text = "nothing happened";
+    try {
+      group->barrier();
+    } catch (const lf::Error& error) {
+      text = error.what();
+    }
+    kill(std::stoi(store->get("stopping").value()), SIGCONT);
+    return text;
+  });
+  EXPECT_THAT(outcomes[1].text, HasSubstr("rank 0 did not take part within 1 s, and is silent"));
+}
+
 TEST(group, a_rank_that_leaves_in_good_order_does_not_disturb_the_others) {
   const auto outcomes = with_ranks(3, [](lf::Rendezvous& rendezvous, int rank) {
     auto group = rendezvous.group("dp");

@@ -16,6 +16,31 @@ void check_limits(std::vector<JobProblem>& problems, std::string_view most_name,
                                                most_name, least_name, most, least)});
 }
 
+// By value: what a run records of a job says every option.
+bool is_given(const JobConfig& config, std::string_view name) {
+  const Option& option = *find_option(name);
+  return option.get(config) != option.get(JobConfig{});
+}
+
+// Options that only matter where another has a certain value.
+template <typename Sound>
+void check_without_effect(std::vector<JobProblem>& problems, const JobConfig& config, const Sound& sound) {
+  const auto has_none = [&](std::string_view name, std::string_view other, bool matters, std::string_view without,
+                            std::string_view next) {
+    if (!matters && sound({name, other}) && is_given(config, name))
+      problems.push_back({name, fmt::format("{} has no effect {}; {}, or remove it", name, without, next)});
+  };
+  const std::string& schedule = config.schedule.name;
+  has_none("schedule.decay_fraction", "schedule.name", schedule == "wsd",
+           fmt::format("where schedule.name is {}", schedule), "set schedule.name = \"wsd\"");
+  has_none("schedule.final_fraction", "schedule.name", schedule != "constant", "where schedule.name is constant",
+           "set another schedule.name");
+  has_none("checkpoint.export_dtype", "checkpoint.export_model", config.checkpoint.export_model,
+           "where checkpoint.export_model is false", "set that to true");
+  has_none("optimizer.max_skipped", "optimizer.on_nonfinite", config.optimizer.on_nonfinite == "skip",
+           "where optimizer.on_nonfinite is stop", "set that to \"skip\"");
+}
+
 // One of a list of tables, in which nothing has been found wrong.
 bool is_sound_table(const ResolvedJob& job, std::string_view option, size_t index) {
   return !job.broken.contains(fmt::format("{}[{}]", option, index));
@@ -35,9 +60,7 @@ void check_lora(std::vector<JobProblem>& problems, const ResolvedJob& job, const
                         "expected lora.path, or lora.targets and lora.groups, got both: the directory says itself what "
                         "has adapters; remove one"});
   for (const std::string_view name : {"lora.rank", "lora.alpha", "lora.dropout", "lora.also_train"}) {
-    // By value: what a run records of a job says every option.
-    const Option& option = *find_option(name);
-    const bool given = option.get(job.config) != option.get(JobConfig{});
+    const bool given = is_given(job.config, name);
     if (given && !lora.asked())
       problems.push_back({name, fmt::format("{} has no effect without adapters; set lora.targets, such as "
                                             "[\"*.q_proj\", \"*.v_proj\"]",
@@ -137,6 +160,7 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
          "reduction.transport must be host or auto where reduction.mode is fixed, got device: the sums of "
          "cards have no fixed order; change one of the two"});
   check_lora(problems, job, sound);
+  check_without_effect(problems, config, sound);
   if (sound({"ema.decay", "ema.export", "ema.warmup"}) && config.ema.decay == 0) {
     if (config.ema.export_as == "instead")
       problems.push_back({"ema.export",

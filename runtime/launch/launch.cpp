@@ -1,5 +1,6 @@
 #include "launch/launch.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -169,16 +170,20 @@ uint32_t terminal_flag(int rank) { return flag_if(rank == 0 && isatty(STDERR_FIL
 
 void set_number(const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); }
 
-// Before the core is opened: its OpenMP runtime reads it then.
-int set_threads(const JobConfig& config, int local_world_size, const Environment& environment) {
-  const int threads = threads_of_worker(config, local_world_size, environment, usable_cores());
+// Before the core is opened: its OpenMP runtime reads it then. `told`: whether this process speaks for the host.
+int set_threads(const JobConfig& config, int local_world_size, const Environment& environment, bool told) {
+  const int cores = usable_cores();
+  const int threads = threads_of_worker(config, local_world_size, environment, cores);
+  if (const std::string warning = too_many_threads(threads, local_world_size, cores); told && !warning.empty())
+    remark(warning);
   set_number("OMP_NUM_THREADS", threads);
   return threads;
 }
 
 int train_as_one_worker(const Job& job, const CommandLine& line, const WorkerPlace& place, Request& request,
                         const Environment& environment) {
-  request.request.threads = set_threads(job.resolved.config, place.local_world_size, environment);
+  request.request.threads =
+      set_threads(job.resolved.config, place.local_world_size, environment, place.local_rank == 0);
   const CoreRun core = open_core(executable_path());
   request.store = place.store;
   request.request.rank = place.rank;
@@ -196,7 +201,7 @@ int train_from_here(const Job& job, Request& request, const PluginSet& plugins, 
   const JobConfig& config = job.resolved.config;
   if (const std::string hint = batch_shell_hint(environment); !hint.empty()) remark(hint);
   const int processes = config.launch.processes;
-  request.request.threads = set_threads(config, processes, environment);
+  request.request.threads = set_threads(config, processes, environment, true);
   const CoreRun core = open_core(executable_path());
   Problems problems;
   for_plugins_of(job.resolved, problems, [&](PluginKind kind, const std::string& id) {
@@ -287,7 +292,10 @@ int run_job(const CommandLine& line, const Environment& environment) {
   }
   if (!job.resolved.whole) problems.refuse_job_if_any();  // all else is the core's to tell, with what it finds besides
   const int processes = job.resolved.config.launch.processes;
-  request.request.threads = set_threads(job.resolved.config, processes, environment);
+  // What it looks at is small, and thousands of threads take LibTorch seconds to start.
+  const int threads = std::min(set_threads(job.resolved.config, processes, environment, true), usable_cores());
+  set_number("OMP_NUM_THREADS", threads);
+  request.request.threads = threads;
   request.request.world_size = request.request.local_world_size = processes;
   request.request.flags = terminal_flag(0);
   return request.run(open_core(executable_path()));
@@ -304,7 +312,7 @@ int run_tool(const std::string& command, const CommandLine& line, const Environm
     request.arguments.insert(request.arguments.end(), {"--device", choice.id});
     remark(fmt::format("device {}: {}", choice.id, choice.reason));
   }
-  request.request.threads = set_threads(JobConfig{}, 1, environment);
+  request.request.threads = set_threads(JobConfig{}, 1, environment, false);
   request.request.flags = terminal_flag(0);
   return request.run(open_core(executable_path()));
 }

@@ -15,8 +15,8 @@ namespace lf {
 namespace {
 
 [[noreturn]] void cannot(const std::filesystem::path& path, const char* done, int code) {
-  fail(code == EACCES || code == EPERM || code == EROFS ? Exit::kPermission : Exit::kCannotCreate,
-       "{}: cannot be {}: {}; choose another job.output", path.string(), done, std::strerror(code));
+  fail(Exit::kCannotCreate, "{}: cannot be {}: {}; choose another job.output", path.string(), done,
+       std::strerror(code));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <sched.h>
 
+#include "core/amount.h"
 #include "core/error.h"
 
 namespace lf {
@@ -35,6 +36,14 @@ int threads_of_worker(const JobConfig& config, int local_world_size, const Envir
     return threads;
   }
   return std::max(1, cores / local_world_size);
+}
+
+std::string too_many_threads(int threads, int local_world_size, int cores) {
+  if (threads == 1 || int64_t{threads} * local_world_size <= cores) return "";
+  return fmt::format(
+      "warning: {} threads for each of {} on this host of {}: they wait for one another; lower launch.threads (or "
+      "OMP_NUM_THREADS)",
+      threads, counted(local_world_size, "worker"), counted(cores, "core"));
 }
 
 }  // namespace lf

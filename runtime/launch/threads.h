@@ -13,4 +13,8 @@ int usable_cores();
 // else OMP_NUM_THREADS; else the cores divided among the workers of this host.
 int threads_of_worker(const JobConfig& config, int local_world_size, const Environment& environment, int cores);
 
+// What to say where the workers of this host have more than one thread each and together more than it has cores: they
+// then wait for one another. Empty: nothing.
+std::string too_many_threads(int threads, int local_world_size, int cores);
+
 }  // namespace lf

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/amount.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "optimizer/adamw_on_host.h"
@@ -103,13 +104,15 @@ void AdamW::refuse_or_count(double loss, double norm, std::span<const uint8_t> c
       where = "the gradient of " + parameters_[*first].name;
   const std::string what = fmt::format(
       "optimizer: expected finite numbers, got loss {} and gradient norm {} (first in {})", loss, norm, where);
-  constexpr const char* kNextMove = "look at the data of this step, lower optimizer.learning_rate, or compute in fp32";
+  constexpr const char* kNextMove =
+      "look at the data of this step, or lower optimizer.learning_rate (where precision.compute is \"bf16\", try "
+      "\"fp32\")";
   if (settings_.on_nonfinite == "stop") {
     fail(Exit::kBadData, "{}; optimizer.on_nonfinite is \"stop\": {}", what, kNextMove);
   }
-  if (skipped_in_row_ > settings_.max_skipped) {
-    fail(Exit::kBadData, "{}, and this for {} steps in a row, more than optimizer.max_skipped; {}", what,
-         skipped_in_row_, kNextMove);
+  if (skipped_in_row_ >= settings_.max_skipped) {
+    fail(Exit::kBadData, "{}, the {} in a row, which optimizer.max_skipped = {} does not let pass; {}", what,
+         counted(skipped_in_row_, "step"), settings_.max_skipped, kNextMove);
   }
   log::warning("{}; step skipped ({} in a row)", what, skipped_in_row_);
 }

@@ -61,7 +61,7 @@ class AdamW {
 
   // Clips by the norm of all gradients (as torch.nn.utils.clip_grad_norm_: by clip_norm / (norm + 1e-6), at most 1),
   // then updates the parameters of the units that have a gradient. `loss` and the norm decide whether the step is
-  // finite: if not, it is skipped and counted, or by on_nonfinite = "stop" and after max_skipped in a row an
+  // finite: if not, it is skipped and counted, or by on_nonfinite = "stop", and at the max_skipped-th in a row, an
   // lf::Error(kBadData) that names the first parameter concerned. The same bits for any number of threads.
   StepStats step(double learning_rate, double loss, std::span<const uint8_t> has_gradient);
 

@@ -60,6 +60,8 @@ std::optional<ParityArguments> read_parity_arguments(std::span<const std::string
       fmt::print("{}\n{}", kUsage, kHelp);
       return std::nullopt;
     }
+    for (const std::string& argument : arguments)
+      if (argument.empty()) throw options::error("got an empty text; is a variable of the shell not set?");
     if (values.count("dir") == 0) throw options::error("expected the folder of the cases, DIR");
     options::notify(values);
   } catch (const options::error& error) {

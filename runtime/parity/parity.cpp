@@ -142,7 +142,11 @@ void run_case(Table& table, const ParityArguments& settings, const JobConfig& co
   const Arrays gradients = gradients_by_file_tensor(bench.store, bench.runner.units_with_gradient());
   for (const auto& [key, array] : gradients) actual["grad." + key] = array;
   const std::filesystem::path out = settings.out.empty() ? folder : settings.out / name;
-  std::filesystem::create_directories(out);
+  std::error_code error;
+  std::filesystem::create_directories(out, error);
+  if (error)
+    fail(Exit::kCannotCreate, "lfrun parity: {}: cannot be made: {}; name another folder by --out", out.string(),
+         error.message());
   write_arrays(actual, out / "actual.safetensors");
   if (!expected) {
     fmt::print("{:<14} no expected.safetensors; loss {:.6f} over {} tokens, {}\n", name, actual["loss"].values[0],

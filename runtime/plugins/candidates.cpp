@@ -36,6 +36,15 @@ void heed_lock(Candidate& candidate, LockUse use) {
   if (lock) hold_to_lock(*lock, candidate);
 }
 
+// Told once of a folder, instead of by each plugin in it.
+void require_trusted(const fs::path& dir) {
+  try {
+    require_trusted_folders(fs::canonical(dir));
+  } catch (const Refusal& refusal) {
+    fail(Exit::kConfig, "{}: no plugin there is loaded: {}", dir.string(), refusal.what());
+  }
+}
+
 }  // namespace
 
 Candidate judge_plugin(const fs::path& file, const PluginHost& host) {
@@ -75,6 +84,7 @@ std::vector<Candidate> list_plugins(const std::vector<fs::path>& dirs, const Plu
       fail(Exit::kConfig, "{}: expected a folder of plugins, got: {}; check --plugin-dir", dir.string(),
            error.message());
     std::sort(files.begin(), files.end());
+    if (!files.empty()) require_trusted(dir);
     for (const fs::path& file : files) {
       Candidate candidate = judge_plugin(file, host);
       const bool known =

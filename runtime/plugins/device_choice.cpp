@@ -93,7 +93,7 @@ DeviceChoice choose_any(const PluginSet& plugins, int workers, DeviceLook look) 
       id = name;
       chosen = survey;
     } else {
-      absent.push_back(fmt::format("{} has none: {}", name, survey.reason));
+      absent.push_back(fmt::format("{} {}: {}", name, survey.refused ? "is refused" : "has none", survey.reason));
     }
   }
   const std::string without = absent.empty() ? "" : fmt::format("; {}", fmt::join(absent, "; "));

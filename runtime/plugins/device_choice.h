@@ -15,7 +15,7 @@ namespace lf {
 // refused, crashed or did not answer.
 struct DeviceSurvey {
   uint32_t count = 0;
-  bool refused = false;       // the plugin could not be opened as what it says it is, so no device was looked for
+  bool refused = false;       // the plugin is at fault: it could not be opened as what it says it is, or crashed
   bool host = false;          // of one that was opened: its memory is the host's, and any number of workers share it
   uint64_t memory_bytes = 0;  // of one that was opened; 0: it does not say
   int32_t torch_mode = LF_TORCH_NONE;  // of one that was opened

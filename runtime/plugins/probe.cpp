@@ -114,7 +114,7 @@ std::string signal_text(int signal) {
 struct Answer {
   std::optional<std::string> refusal;
   std::string text;
-  bool opened = false;  // it was asked: what refuses it then is its answer, or what it looked for
+  bool answered = false;  // it was asked: what refuses it is its answer, or that what it looked for never came
 };
 
 Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit, const Question& question) {
@@ -155,10 +155,9 @@ Answer ask_in_child(const Candidate& candidate, std::chrono::milliseconds limit,
   const char verdict = end == std::string::npos ? '\0' : said[end];
   if (verdict == kRefused) return {one_line(said.substr(end + 1)), "", opened};
   if (WIFSIGNALED(status))
-    return {fmt::format("crashed on probe ({}) {}", signal_text(WTERMSIG(status)), stage_text(said)), "", opened};
+    return {fmt::format("crashed on probe ({}) {}", signal_text(WTERMSIG(status)), stage_text(said)), ""};
   if (verdict != kAccepted)
-    return {fmt::format("ended the process with code {} on probe {}", WEXITSTATUS(status), stage_text(said)), "",
-            opened};
+    return {fmt::format("ended the process with code {} on probe {}", WEXITSTATUS(status), stage_text(said)), ""};
   return {std::nullopt, said.substr(end + 1), opened};
 }
 
@@ -217,7 +216,7 @@ DeviceSurvey survey_device(const Candidate& candidate, std::chrono::milliseconds
                            DeviceLook look) {
   const Answer answer = ask_in_child(
       candidate, limit, [workers, look](const lf_plugin* plugin) { return look_for_devices(plugin, workers, look); });
-  if (answer.refusal) return {.refused = !answer.opened, .reason = *answer.refusal};
+  if (answer.refusal) return {.refused = !answer.answered, .reason = *answer.refusal};
   DeviceSurvey survey;
   std::istringstream text(answer.text);
   text >> survey.count >> survey.host >> survey.memory_bytes >> survey.torch_mode;

@@ -57,11 +57,15 @@ OpenFile open_trusted(const std::filesystem::path& path) {
     refuse("expected a file of root or of user {}, got one of user {}; chown it", geteuid(), status.st_uid);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     refuse("expected a file that only its owner may write, got mode {:o}; chmod go-w it", status.st_mode & 07777);
-  for (std::filesystem::path folder = path.parent_path();; folder = folder.parent_path()) {
-    require_trusted_folder(folder);
-    if (folder == folder.root_path()) break;
-  }
+  require_trusted_folders(path.parent_path());
   return file;
+}
+
+void require_trusted_folders(const std::filesystem::path& folder) {
+  for (std::filesystem::path one = folder;; one = one.parent_path()) {
+    require_trusted_folder(one);
+    if (one == one.root_path()) break;
+  }
 }
 
 }  // namespace lf

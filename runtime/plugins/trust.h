@@ -24,6 +24,9 @@ class OpenFile {
   struct stat status_;
 };
 
+// Throws Refusal unless `folder`, without symbolic links, and all above it are as open_trusted demands of folders.
+void require_trusted_folders(const std::filesystem::path& folder);
+
 // `path`: in a folder without symbolic links. Throws Refusal unless it is a regular file, not a symbolic link, owned by
 // root or the effective user, and neither it nor any folder above it may be written by group or others. A folder of
 // root's with the sticky bit (/tmp) is allowed, since nobody can replace another's file there. Opening never blocks.

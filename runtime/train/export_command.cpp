@@ -47,6 +47,10 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
     fail(Exit::kUsage, "lfrun export: --dtype is source, fp32 or bf16, got {}", request.dtype);
   if (!request.weights.empty() && request.weights != "trained" && request.weights != "ema")
     fail(Exit::kUsage, "lfrun export: --weights is trained or ema, got {}", request.weights);
+  for (const std::string& word : words)
+    if (word.empty())
+      fail(Exit::kUsage, "lfrun export: got an empty text for {}; {}",
+           words[0].empty() ? "the checkpoint" : "the folder to write", kUsage);
   request.checkpoint = std::filesystem::absolute(words[0]).lexically_normal();
   request.out = std::filesystem::absolute(words[1]).lexically_normal();
   if (std::filesystem::exists(request.out))

@@ -71,6 +71,20 @@ learning_rate = 1e-3
   EXPECT_THAT(of("[lora]\nrank = 4\n"), HasSubstr("lora.rank has no effect without adapters"));
 }
 
+TEST_F(JobReader, an_option_that_another_makes_meaningless_is_refused_and_its_default_is_not) {
+  for (const auto& [text, told] : std::vector<std::pair<std::string, std::string>>{
+           {"[schedule]\nname = \"cosine\"\ndecay_fraction = 0.3\n",
+            "schedule.decay_fraction has no effect where schedule.name is cosine; set schedule.name = \"wsd\""},
+           {"[schedule]\nname = \"constant\"\nfinal_fraction = 0.3\n",
+            "schedule.final_fraction has no effect where schedule.name is constant"},
+           {"[checkpoint]\nexport_model = false\nexport_dtype = \"bf16\"\n",
+            "checkpoint.export_dtype has no effect where checkpoint.export_model is false"},
+           {"[optimizer]\non_nonfinite = \"stop\"\nmax_skipped = 3\n",
+            "optimizer.max_skipped has no effect where optimizer.on_nonfinite is stop"}})
+    EXPECT_THAT(refusal(kMinimal + text).second, HasSubstr(told));
+  load(kMinimal + "[schedule]\nname = \"constant\"\nfinal_fraction = 0.1\ndecay_fraction = 0.2\n");
+}
+
 TEST_F(JobReader, a_wrong_key_in_one_of_its_tables_hides_no_other_mistake_and_brings_none_that_follows_from_it) {
   const std::string said = refusal(kMinimal + R"(
 [[optimizer.groups]]

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -172,6 +173,25 @@ TEST_F(Commands, check_asks_the_core_in_this_process_with_the_job_its_overrides_
                                HasSubstr("set job.seed=5\nset launch.processes=3\n"),
                                HasSubstr("plugin_dir " + idle_plugins() + "\n"), HasSubstr("world_size 3\n"),
                                HasSubstr("store \n")));
+}
+
+TEST_F(Commands, check_takes_no_more_threads_than_there_are_cores_and_warns_of_what_a_run_would_take) {
+  auto arguments = job_arguments({"--set", "launch.threads=4096"});
+  arguments.insert(arguments.begin(), "check");
+  const Ended ended = run(arguments);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.err, StartsWith("lfrun: warning: 4096 threads for each of 1 worker on this host of "));
+  const std::string asked = report(0);
+  const int threads = std::stoi(asked.substr(asked.find("\nthreads ") + 9));
+  EXPECT_LE(threads, static_cast<int>(std::thread::hardware_concurrency()));
+  EXPECT_THAT(asked, HasSubstr("\nomp " + std::to_string(threads) + "\n"));
+}
+
+TEST_F(Commands, a_run_directory_that_may_not_be_written_is_73_as_in_check) {
+  // Where not even root makes folders.
+  const Ended ended = run(job_arguments({"--set", "job.output=/sys/lfrun_test"}));
+  EXPECT_EQ(ended.code, 73);
+  EXPECT_THAT(ended.err, HasSubstr("/sys/lfrun_test: cannot be created: "));
 }
 
 TEST_F(Commands, the_other_commands_hand_their_words_to_the_core) {

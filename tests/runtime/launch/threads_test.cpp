@@ -45,6 +45,14 @@ TEST(Threads, an_environment_that_is_no_number_is_refused) {
   }
 }
 
+TEST(Threads, more_than_the_cores_of_the_host_are_warned_of_unless_every_worker_has_only_one) {
+  EXPECT_EQ(too_many_threads(4, 2, 8), "");
+  EXPECT_EQ(too_many_threads(1, 4, 2), "") << "as many workers as the job asks for";
+  EXPECT_THAT(too_many_threads(4, 3, 8),
+              testing::StartsWith("warning: 4 threads for each of 3 workers on this host of 8 cores"));
+  EXPECT_THAT(too_many_threads(4096, 1, 1), testing::HasSubstr("each of 1 worker on this host of 1 core:"));
+}
+
 TEST(Threads, there_are_no_more_usable_cores_than_the_machine_has) {
   EXPECT_GE(usable_cores(), 1);
   EXPECT_LE(usable_cores(), static_cast<int>(std::thread::hardware_concurrency()));

@@ -98,9 +98,10 @@ TEST_F(ChooseDevice, auto_refuses_more_workers_than_the_one_kind_of_card_has) {
   EXPECT_THAT(refused("auto", 3), HasSubstr("device cards: expected a card for each of the 3 workers"));
 }
 
-TEST_F(ChooseDevice, a_driver_that_crashes_takes_a_child_process_with_it_and_no_more) {
+TEST_F(ChooseDevice, a_driver_that_crashes_takes_a_child_process_with_it_and_is_refused_as_a_plugin) {
   install({"crashes"});
-  EXPECT_THAT(refused("crashes"), HasSubstr("crashed on probe (signal 11, SIGSEGV) while it looked for devices"));
+  EXPECT_THAT(refused("crashes", 1, Exit::kConfig),
+              HasSubstr("crashes.lfplugin.so: crashed on probe (signal 11, SIGSEGV) while it looked for devices"));
 }
 
 // The plugin is at fault, and not the machine.
@@ -122,8 +123,9 @@ TEST_F(ChooseDevice, auto_takes_the_one_kind_of_card_and_says_what_the_others_la
   install({"cpu", "cards", "empty", "crashes"});
   const DeviceChoice choice = choose("auto");
   EXPECT_EQ(choice.id, "cards");
-  EXPECT_THAT(choice.reason, AllOf(HasSubstr("chosen by auto: cards has 2 devices"),
-                                   HasSubstr("empty has none: the slot is empty"), HasSubstr("crashes has none")));
+  EXPECT_THAT(choice.reason,
+              AllOf(HasSubstr("chosen by auto: cards has 2 devices"), HasSubstr("empty has none: the slot is empty"),
+                    HasSubstr("crashes is refused: crashed")));
 }
 
 TEST_F(ChooseDevice, auto_takes_the_cpu_where_no_card_is_and_says_why) {

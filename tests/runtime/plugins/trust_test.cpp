@@ -35,6 +35,23 @@ TEST_F(Trust, a_folder_that_others_may_write_is_refused_with_its_name_and_the_re
   chmod(folder_.c_str(), 0755);
 }
 
+TEST_F(Trust, a_folder_that_others_may_write_is_told_once_and_not_by_each_plugin_in_it) {
+  write(good_bytes(), "one.lfplugin.so");
+  write(good_bytes("good_01"), "two.lfplugin.so");
+  chmod(folder_.c_str(), 0777);
+  try {
+    list_plugins({folder_}, host());
+    ADD_FAILURE() << "was listed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::kConfig);
+    EXPECT_EQ(error.what(), folder_.string() +
+                                ": no plugin there is loaded: expected folders that only their owner may write, got " +
+                                folder_.string() + " with mode 777; chmod go-w " + folder_.string());
+  }
+  chmod(folder_.c_str(), 0755);
+  EXPECT_EQ(list_plugins({folder_}, host()).size(), 2U);
+}
+
 TEST_F(Trust, a_folder_further_up_that_others_may_write_is_refused) {
   const auto path = write(good_bytes(), "open/inner/some.lfplugin.so");
   chmod((folder_ / "open").c_str(), 0775);

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "data/file_kind.h"
 #include "data/line_index.h"
+#include "data/path_text.h"
 #include "data/robot_directory.h"
 #include "data/sample_line.h"
 #include "data/telling_names.h"
@@ -45,7 +46,7 @@ std::vector<std::filesystem::path> find_files(const std::vector<std::filesystem:
       if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
     if (files.size() == before)
       fail(Exit::kInputMissing, "{}: neither *.jsonl nor meta/info.json in this folder; check data.path",
-           path.string());
+           readable(path.string()));
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
   }
   if (files.empty()) fail(Exit::kConfig, "data.path: expected at least one file or folder");
@@ -103,14 +104,14 @@ struct Dataset::State {
     fail(Exit::kBadData,
          "{}: none of {} lines looked at is an object with \"messages\", \"conversations\" or \"text\"{}{}; check "
          "data.path",
-         path.string(), std::min(source.size(), kDetectLines),
+         readable(path.string()), std::min(source.size(), kDetectLines),
          first_reason.empty() ? "" : "; the first: ", first_reason);
   }
 
   static void refuse_other_kinds(const SourceFile& source, const std::filesystem::path& path) {
     if (source.robot) return;
     const std::string other = why_not_json_lines(source.lines->head(kHeadBytes));
-    if (!other.empty()) fail(Exit::kBadData, "{}: {}", path.string(), other);
+    if (!other.empty()) fail(Exit::kBadData, "{}: {}", readable(path.string()), other);
   }
 
   void expect_one_good(const std::vector<std::filesystem::path>& paths) const {
@@ -125,7 +126,8 @@ struct Dataset::State {
         }
       }
     }
-    if (first.back() == 0) fail(Exit::kBadData, "{}: no sample in it; check data.path", paths.front().string());
+    if (first.back() == 0)
+      fail(Exit::kBadData, "{}: no sample in it; check data.path", readable(paths.front().string()));
     for (size_t i = 0; i < sources.size(); ++i) refuse_other_kinds(sources[i], files[i].path);
     fail(Exit::kBadData, "data.path: none of {} is good; the first: {}", counted(first.back(), "sample"), first_reason);
   }
@@ -156,10 +158,10 @@ Dataset::Dataset(const DataSection& options) : state_(std::make_unique<State>())
     state.first.push_back(state.first.back() + source.size());
     state.files.push_back({full, source.size(), format, detected});
     if (any)
-      log::info("data: {}: {}, format {}{}", full.string(), counted(source.size(), "sample"), format,
+      log::info("data: {}: {}, format {}{}", readable(full.string()), counted(source.size(), "sample"), format,
                 detected ? " (detected)" : "");
     else
-      log::warning("data: {}: no sample in it", full.string());
+      log::warning("data: {}: no sample in it", readable(full.string()));
     state.sources.push_back(std::move(source));
   }
   state.expect_one_good(paths);

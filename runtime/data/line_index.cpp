@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "core/error.h"
+#include "data/path_text.h"
 
 namespace lf {
 namespace {
@@ -23,7 +24,7 @@ size_t read_some(int file, const std::filesystem::path& path, char* out, size_t 
   for (;;) {
     const ssize_t got = ::pread(file, out, bytes, static_cast<off_t>(offset));
     if (got >= 0) return static_cast<size_t>(got);
-    if (errno != EINTR) fail(Exit::kIo, "{}: cannot read: {}", path.string(), std::strerror(errno));
+    if (errno != EINTR) fail(Exit::kIo, "{}: cannot read: {}", readable(path.string()), std::strerror(errno));
   }
 }
 
@@ -34,12 +35,12 @@ LineIndex::LineIndex(const std::filesystem::path& path) : path_(path) {
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0) {
     const Exit exit = errno == EACCES ? Exit::kPermission : Exit::kInputMissing;
-    fail(exit, "{}: cannot open the data set: {}; check data.path", path.string(), std::strerror(errno));
+    fail(exit, "{}: cannot open the data set: {}; check data.path", readable(path.string()), std::strerror(errno));
   }
   try {
     struct stat status {};
     if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode))
-      fail(Exit::kBadData, "{}: expected a regular file of JSON lines; check data.path", path.string());
+      fail(Exit::kBadData, "{}: expected a regular file of JSON lines; check data.path", readable(path.string()));
     bytes_ = static_cast<uint64_t>(status.st_size);
     scan();
   } catch (...) {
@@ -124,7 +125,7 @@ std::string LineIndex::read(uint64_t index, size_t padding) const {
     const size_t got = read_some(file_, path_, line.data() + done, size - done, starts_[index] + done);
     if (got == 0)
       fail(Exit::kIo, "{}:{}: expected {} bytes, got {}: the file has shrunk since it was opened; start again",
-           path_.string(), line_number(index), size, done);
+           readable(path_.string()), line_number(index), size, done);
     done += got;
   }
   while (!line.empty() && (is_blank(line.back()) || line.back() == '\n')) line.pop_back();

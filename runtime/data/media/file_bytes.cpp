@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "data/path_text.h"
 #include "lf/plugin_sdk/guard.hpp"
 
 namespace lf {
@@ -66,7 +67,9 @@ std::vector<uint8_t> MediaFile::read_all(uint64_t at_most) const {
   return bytes;
 }
 
-void MediaFile::fail(const std::string& reason) const { throw sdk::Failure(LF_E_DATA, path_ + ": " + reason); }
+void MediaFile::fail(const std::string& reason) const {
+  throw sdk::Failure(LF_E_DATA, readable(path_) + ": " + reason);
+}
 
 std::span<const uint8_t> HeaderReader::bytes(uint64_t offset, size_t count) {
   if (offset < start_ || offset + count > start_ + window_.size()) {

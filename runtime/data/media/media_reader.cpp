@@ -32,7 +32,7 @@ std::filesystem::path video_library_path() {
 // A video as FFmpeg opens it, by a path: held bytes get one as a file in memory.
 class OpenedVideo {
  public:
-  explicit OpenedVideo(const MediaFile& file) : path_(file.path()) {
+  explicit OpenedVideo(const MediaFile& file) : path_(file.path()), name_(readable(file.path())) {
     const MediaFile::Identity& is = file.identity();
     const std::string* bytes = file.held();
     if (bytes != nullptr) {
@@ -40,7 +40,7 @@ class OpenedVideo {
       path_ = fmt::format("/proc/self/fd/{}", memory_);
     }
     file_ = {.path = path_.c_str(),
-             .name = file.path().c_str(),
+             .name = name_.c_str(),
              .device = is.device,
              .inode = is.inode,
              .changed_ns = is.changed_ns,
@@ -69,7 +69,7 @@ class OpenedVideo {
     }
   }
 
-  std::string path_;
+  std::string path_, name_;
   int memory_ = -1;
   VideoFile file_{};
 };

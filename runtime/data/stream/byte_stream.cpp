@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "data/path_text.h"
 
 namespace lf {
 namespace {
@@ -27,7 +28,7 @@ ByteStream::ByteStream(const std::filesystem::path& path, std::function<bool()> 
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file_ < 0)
     fail(errno == EACCES ? Exit::kPermission : Exit::kInputMissing, "{}: cannot open the stream: {}; check data.path",
-         path.string(), std::strerror(errno));
+         readable(path.string()), std::strerror(errno));
   struct stat status {};
   regular_ = ::fstat(file_, &status) == 0 && S_ISREG(status.st_mode);
   size_ = regular_ ? static_cast<uint64_t>(status.st_size) : 0;
@@ -37,14 +38,15 @@ ByteStream::~ByteStream() { ::close(file_); }
 
 size_t ByteStream::read_some(std::span<char> out) {
   for (;;) {
-    if (stopped_()) fail(Exit::kUnavailable, "{}: the stream is read no further, the run is ending", path_.string());
+    if (stopped_())
+      fail(Exit::kUnavailable, "{}: the stream is read no further, the run is ending", readable(path_.string()));
     if (!regular_) {
       pollfd waited{file_, POLLIN, 0};
       if (::poll(&waited, 1, kPollMs) <= 0) continue;
     }
     const ssize_t got = ::read(file_, out.data(), out.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) fail(Exit::kIo, "{}: cannot read the stream: {}", path_.string(), std::strerror(errno));
+    if (got < 0) fail(Exit::kIo, "{}: cannot read the stream: {}", readable(path_.string()), std::strerror(errno));
     offset_ += static_cast<uint64_t>(got);
     return static_cast<size_t>(got);
   }
@@ -64,7 +66,7 @@ bool ByteStream::skip(uint64_t count) {
   if (regular_) {
     if (count > size_ - std::min(size_, offset_)) return false;
     if (::lseek(file_, static_cast<off_t>(count), SEEK_CUR) < 0)
-      fail(Exit::kIo, "{}: cannot read the stream: {}", path_.string(), std::strerror(errno));
+      fail(Exit::kIo, "{}: cannot read the stream: {}", readable(path_.string()), std::strerror(errno));
     offset_ += count;
     return true;
   }

@@ -1,6 +1,7 @@
 #include "data/stream/stream_set.h"
 
 #include "core/error.h"
+#include "data/path_text.h"
 #include "data/telling_names.h"
 
 namespace lf {
@@ -20,18 +21,18 @@ StreamSet::StreamSet(const JobConfig& config) : options_(config.data) {
   for (const std::filesystem::path& path : options_.path) {
     if (!is_stream(path))
       fail(Exit::kConfig, "data.path: {} is no pipe and no .tar, but {} is; expected streams only, or files only",
-           path.string(), options_.path.front().string());
+           readable(path.string()), readable(options_.path.front().string()));
     paths_.push_back(std::filesystem::absolute(path).lexically_normal());
   }
   names_ = telling_names(paths_);
   if (options_.format == "lerobot")
     fail(Exit::kConfig, "data.format: lerobot is a directory's, and {} is a stream; set data.format = \"auto\"",
-         paths_.front().string());
+         readable(paths_.front().string()));
   if (config.job.steps == 0)
     fail(Exit::kConfig,
          "job.epochs: {} is a stream, which is read once and whose length is not known; set job.steps (the run ends "
          "earlier where the stream does)",
-         paths_.front().string());
+         readable(paths_.front().string()));
 }
 
 std::unique_ptr<SampleFeed> StreamSet::open(size_t stream, std::function<bool()> stopped) const {

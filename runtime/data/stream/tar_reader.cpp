@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "data/path_text.h"
 
 namespace lf {
 namespace {
@@ -166,7 +167,7 @@ std::string TarReader::take(uint64_t size) {
 }
 
 void TarReader::broken(const std::string& what) const {
-  fail(Exit::kBadData, "{}: at byte {}: {}; check data.path", bytes_.path().string(), bytes_.offset(), what);
+  fail(Exit::kBadData, "{}: at byte {}: {}; check data.path", readable(bytes_.path().string()), bytes_.offset(), what);
 }
 
 }  // namespace lf

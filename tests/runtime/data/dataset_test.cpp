@@ -9,6 +9,7 @@
 #include "data/media/media_reader.h"
 #include "data/media_root.h"
 #include "data/path_text.h"
+#include "lf/plugin_sdk/guard.hpp"
 #include "scratch.h"
 
 namespace lf {
@@ -464,7 +465,9 @@ TEST_F(DatasetTest, files_and_folders_may_be_named_in_other_bytes_than_utf8) {
       R"({"image":"100%.jpg","messages":[{"role":"user","content":"<image>"},{"role":"assistant","content":"a"}]})";
   scratch_.write("d\xE9j\xE0/caf\xE9.jsonl", kGood + "\n" + shows + "\n{\n");
   scratch_.write("d\xE9j\xE0/caf\xE8.jsonl", R"({"text":"words"})");
+  testing::internal::CaptureStderr();
   const Dataset dataset(section({scratch_.folder() / "d\xE9j\xE0"}));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(R"(/d\xE9j\xE0/caf\xE9.jsonl: 3 samples)"));
   ASSERT_EQ(dataset.size(), 4u);
   EXPECT_EQ(dataset.place(0), R"(caf\xE8.jsonl:1)");
   EXPECT_EQ(json::parse(dataset.sample(0).json)["id"], R"(caf\xE8.jsonl:1)");
@@ -472,6 +475,12 @@ TEST_F(DatasetTest, files_and_folders_may_be_named_in_other_bytes_than_utf8) {
   const json path = json::parse(dataset.sample(2).json)["messages"][0]["content"][0]["path"];
   EXPECT_THAT(path, testing::EndsWith("/d%E9j%E0/100%25.jpg"));
   EXPECT_EQ(MediaReader("/", 1'000'000).probe(path, LF_MEDIA_IMAGE).width, 23);
+  try {
+    MediaReader("/", 1'000'000).probe(path, LF_MEDIA_VIDEO);
+    ADD_FAILURE();
+  } catch (const sdk::Failure& failure) {
+    EXPECT_THAT(failure.what(), HasSubstr(R"(/d\xE9j\xE0/100%.jpg: )"));
+  }
   try {
     dataset.sample(3);
     ADD_FAILURE();

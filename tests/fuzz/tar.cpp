@@ -1,5 +1,9 @@
-// A tar archive of samples: whatever is in it, names stay inside, and reading and skipping see the same number.
+// A tar archive of samples: whatever is in it, names stay inside, none is given to two media and all are UTF-8; reading
+// and skipping see the same number.
+#include <set>
+
 #include "core/error.h"
+#include "data/path_text.h"
 #include "data/stream/sample_feed.h"
 #include "fuzz/target.h"
 
@@ -9,6 +13,7 @@ namespace {
 std::pair<int, bool> count(const std::string& path, bool skip) {
   static const lf::DataSection kOptions;
   int samples = 0;
+  std::set<std::string> names;
   try {
     const auto feed = lf::open_tar_feed(path, "a.tar", kOptions, [] { return false; });
     for (;; ++samples) {
@@ -18,8 +23,11 @@ std::pair<int, bool> count(const std::string& path, bool skip) {
       }
       const auto fed = feed->next();
       if (!fed) return {samples, false};
+      if (lf::readable(fed->place) != fed->place) __builtin_trap();
       for (const lf::StreamedMedium& medium : fed->media)
-        if (!medium.name.starts_with(path + "/") || medium.name.find("/../") != medium.name.npos) __builtin_trap();
+        if (!medium.name.starts_with(path + "@") || medium.name.find("/../") != medium.name.npos ||
+            lf::readable(medium.name) != medium.name || !names.insert(medium.name).second)
+          __builtin_trap();
     }
   } catch (const lf::Error& error) {
     lf::fuzz::check_message(error.what());

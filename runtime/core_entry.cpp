@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -119,6 +118,17 @@ int run(const lf_core_request& request) {
   fail(Exit::kUsage, "liblfcore.so does not know the command {}", command);
 }
 
+// A line each, but for lines that are set in, which belong to the one above.
+void tell_each_mistake(const std::string& all) {
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = all.find('\n', begin);
+    while (end != all.npos && end + 1 < all.size() && all[end + 1] == ' ') end = all.find('\n', end + 1);
+    end = std::min(end, all.size());
+    log::error("{}", std::string_view(all).substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 }  // namespace lf
 
@@ -128,8 +138,7 @@ extern "C" __attribute__((visibility("default"))) int lf_core_run(const lf_core_
     lf::log::flush();
     return code;
   } catch (const lf::Error& error) {
-    std::istringstream lines(error.what());  // a mistake each, where there are many
-    for (std::string line; std::getline(lines, line);) lf::log::error("{}", line);
+    lf::tell_each_mistake(error.what());
     lf::log::flush();
     return static_cast<int>(error.exit());
   } catch (const std::filesystem::filesystem_error& error) {

@@ -14,6 +14,7 @@ constexpr const char* kFolders[] = {"lib64", "lib", "lib/x86_64-linux-gnu", "cu1
 
 std::string soname() { return fmt::format("libcudart.so.{}", CUDART_VERSION / 1000); }
 
+// Those of which the runtime's header says that the process must be terminated and relaunched, or that leave no device.
 bool is_beyond_repair(cudaError_t error) {
   switch (error) {
     case cudaErrorIllegalAddress:
@@ -26,6 +27,13 @@ bool is_beyond_repair(cudaError_t error) {
     case cudaErrorInvalidPc:
     case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
+#if CUDART_VERSION >= 13000
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+#endif
     case cudaErrorDevicesUnavailable:
       return true;
     default:

@@ -141,7 +141,10 @@ void* Device::allocate(uint64_t bytes, int32_t kind) {
 
 void Device::release(void* memory) {
   if (runtime_.cause_of_death()) return;  // the process ends soon, and the runtime answers nothing sensible
-  if (busy_) synchronize();
+  {
+    const std::lock_guard lock(settling_);
+    if (busy_) wait_for_all();
+  }
   Block block;
   {
     const std::unique_lock lock(memory_mutex_);
@@ -231,7 +234,9 @@ void Device::note_work(XpuStream stream) const {
   if (stream == nullptr) default_stream_busy_ = true;
 }
 
+// Under the lock: a second thread that finds the flag cleared must not go on while the first one still waits.
 void Device::settle() const {
+  const std::lock_guard lock(settling_);
   if (!default_stream_busy_) return;
   const CurrentDevice current(runtime_, ordinal_);
   default_stream_busy_ = false;  // before the wait: work that another thread adds meanwhile is not forgotten
@@ -239,6 +244,11 @@ void Device::settle() const {
 }
 
 void Device::synchronize() const {
+  const std::lock_guard lock(settling_);
+  wait_for_all();
+}
+
+void Device::wait_for_all() const {
   runtime_.require_alive();
   busy_ = default_stream_busy_ = false;
   const CurrentDevice current(runtime_, ordinal_);

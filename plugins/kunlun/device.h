@@ -57,6 +57,7 @@ class Device {
     void* host;  // null: not visible
   };
   std::map<const void*, Block>::const_iterator block_of(const void* memory, uint64_t bytes) const;
+  void wait_for_all() const;
   const void* chunk_of(uint8_t value);
   void free_block(void* memory, const Block& block) const;
 
@@ -73,6 +74,7 @@ class Device {
 
   mutable std::shared_mutex stream_mutex_;  // shared while waiting, so that no stream goes away under it
   std::set<XpuStream> streams_;
+  mutable std::mutex settling_;                                           // of whoever waits for work and clears these
   mutable std::atomic<bool> busy_ = false, default_stream_busy_ = false;  // since the last wait
 
   std::mutex chunk_mutex_;

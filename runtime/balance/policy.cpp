@@ -10,6 +10,11 @@ namespace lf {
 
 Policy::Policy(std::string id, const lf_balancer_api* api, const lf_host* host, const std::string& options_json)
     : id_(std::move(id)), api_(api) {
+  if (!LF_HAS(api_, create) || !LF_HAS(api_, destroy) || !LF_HAS(api_, plan))
+    fail(Exit::kConfig,
+         "balancer plugin {}: expected create, destroy and plan in its {} table, got a null among them; "
+         "`lfrun plugins verify` tells more",
+         id_, LF_BALANCER_INTERFACE);
   lf_err err = sdk::make_err();
   if (api_->create(host, sdk::str(options_json), &balancer_, &err) != LF_OK)
     fail(Exit::kConfig, "balancer {}: {}", id_, err.message);

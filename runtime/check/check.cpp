@@ -29,6 +29,7 @@ namespace {
 
 constexpr uint64_t kSurveySamples = 64;           // looked at, and packed to see what a micro-batch costs
 constexpr uint64_t kEstimateSamples = 512;        // whose features count the steps of epochs
+constexpr int64_t kMostRounds = 4096;             // of the samples looked at, to fill a micro-batch
 constexpr uint64_t kHashedBytes = 1'000'000'000;  // of checkpoints: half a second
 
 // The first samples of archives; of a pipe none: what is read of it here would be missing in the run.
@@ -326,11 +327,15 @@ class Check {
     return estimate_steps(inputs, kEstimateSamples);
   }
 
-  // The samples looked at, packed as the loader would: enough to see what a heavy micro-batch costs.
+  // The samples looked at, packed as the loader would, and again until a micro-batch is as full as it will be: enough
+  // to see what a heavy one costs.
   std::vector<BatchFeatures> packed() const {
     std::vector<BatchFeatures> batches;
     int64_t rows = 0;
-    for (const AtomFeatures& features : seen_.usable) {
+    const bool fills = config_.data.packing && seen_.rows() > 0;
+    const int64_t rounds = fills ? std::min(kMostRounds, config_.data.max_tokens / seen_.rows() + 1) : 1;
+    for (size_t i = 0; i < seen_.usable.size() * static_cast<size_t>(rounds); ++i) {
+      const AtomFeatures& features = seen_.usable[i % seen_.usable.size()];
       if (batches.empty() || !config_.data.packing || rows + features.rows() > config_.data.max_tokens) {
         batches.emplace_back(features.numbers.size());
         rows = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/device_table.h"
 #include "core/error.h"
 #include "lf/plugin_sdk/guard.hpp"
 
@@ -43,6 +44,9 @@ void Device::call(const char* what, const Function& function, bool for_peers) co
 
 Device::Device(const lf_device_api* api, const std::string& id, uint32_t ordinal, CallWatch* watch)
     : api_(api), id_(id), watch_(watch), info_(sdk::with_header<lf_device_info>()) {
+  if (const std::string missing = missing_functions(api); !missing.empty())
+    fail(Exit::kConfig, "device plugin {}: its {} table lacks {}; `lfrun plugins verify` tells more", id_,
+         LF_DEVICE_INTERFACE, missing);
   uint32_t count = 0;
   std::string reason;
   call("probe", [&](lf_err* err) { return api_->probe(&count, sdk::string_sink(reason), err); });

@@ -61,6 +61,19 @@ Freezing freeze(const Description& description, const std::vector<std::string>& 
                                pattern, near_own_names(description, pattern)));
     }
   }
+  const auto refuse_names_of_others = [&](const char* option, const std::vector<std::string>& named, bool frozen) {
+    for (const std::string& pattern : named)
+      for (const size_t p : selected_parameters(description, pattern))
+        if (const int64_t to = description.parameters[p].tied_to;
+            to >= 0 && freezing.frozen[static_cast<size_t>(to)] != frozen)
+          problems.add(Exit::kConfig,
+                       fmt::format("{}: \"{}\" matches {}, which is tied to {} and has no values of its own; name that "
+                                   "too, or narrow the pattern",
+                                   option, pattern, description.parameters[p].name,
+                                   description.parameters[static_cast<size_t>(to)].name));
+  };
+  refuse_names_of_others("lora.also_train", also_train, false);
+  refuse_names_of_others("model.freeze", patterns, true);
   problems.refuse_if_any();
   // A tied parameter is frozen with the one that it is tied to.
   for (size_t p = 0; p < description.parameters.size(); ++p)

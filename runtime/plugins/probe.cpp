@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/device_table.h"
 #include "core/error.h"
 #include "core/host.h"
 #include "lf/plugin_api/device.h"
@@ -183,6 +184,8 @@ Opened open_one(const lf_device_api* api) {
 std::string look_for_devices(const lf_plugin* plugin, uint32_t workers, DeviceLook look) {
   const auto* api = static_cast<const lf_device_api*>(plugin->get_interface(sdk::str(LF_DEVICE_INTERFACE)));
   if (!LF_HAS(api, probe)) refuse("expected interface {} with probe, got none", LF_DEVICE_INTERFACE);
+  if (const std::string missing = missing_functions(api); look == DeviceLook::kOpenOne && !missing.empty())
+    refuse("its {} table lacks {}", LF_DEVICE_INTERFACE, missing);
   Host host;
   lf_err err = sdk::make_err();
   if (plugin->start(host.table(), &err) != LF_OK) refuse("start: {}", err.message);

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "train/saved_files.h"
 #include "train/saving.h"
 #include "train/session.h"
@@ -67,6 +68,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& path) {
   ResumePoint point = find_resume_point(folder, Verify::kHashes, "restore one of them from a copy");
   if (!point.checkpoint)
     fail(Exit::kInputMissing, "{}: no checkpoint there; name a step-... folder or a run directory", path.string());
+  for (const std::string& skipped : point.skipped) log::warning("{}", skipped);
   return std::move(*point.checkpoint);
 }
 

@@ -231,8 +231,10 @@ void ModelExport::add(const std::vector<ExtraFile>& extra) {
 void ModelExport::create() {
   const uint64_t available = files_->available_bytes(target_);
   if (available < total_bytes_ + kSlack)
-    fail(Exit::kCannotCreate, "{}: the model needs {} bytes, {} are free; free some space", target_.string(),
-         fmt::group_digits(total_bytes_), fmt::group_digits(available));
+    fail(Exit::kCannotCreate,
+         "{}: a model of {} bytes and a margin of {} need {} bytes, but {} are free; free some space", target_.string(),
+         fmt::group_digits(total_bytes_), fmt::group_digits(kSlack), fmt::group_digits(total_bytes_ + kSlack),
+         fmt::group_digits(available));
   std::error_code code;
   fs::create_directories(target_.parent_path(), code);
   if (code) throw FileError(code.value(), "mkdir", target_.parent_path());

@@ -21,9 +21,33 @@ struct LoadPlan::Problems {
   size_t wholly_missing = 0;  // parameters of which there is no tensor
 };
 
+namespace {
+
+// Some families were published before the class that opens them named its modules anew, and what that class writes
+// today has the new names. Whichever the files mostly have.
+void name_as_the_files_do(const ModelDirectory& directory, std::vector<ParameterInfo>& table) {
+  const auto is_there = [&](ParameterPart part, const std::string& name) {
+    part.name = name;
+    return directory.find(file_tensor_name(part, 0)).file != nullptr;
+  };
+  size_t by_name = 0, by_class = 0;
+  for (const ParameterInfo& parameter : table)
+    for (const ParameterPart& part : parameter.parts) {
+      by_name += is_there(part, part.name);
+      by_class += !part.class_name.empty() && is_there(part, part.class_name);
+    }
+  if (by_class <= by_name) return;
+  for (ParameterInfo& parameter : table)
+    for (ParameterPart& part : parameter.parts)
+      if (!part.class_name.empty()) part.name = part.class_name;
+}
+
+}  // namespace
+
 LoadPlan::LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> table, std::vector<std::string> ignore,
                    const std::vector<bool>& may_be_absent)
     : directory_(directory), table_(std::move(table)) {
+  name_as_the_files_do(directory_, table_);
   check_parameters(table_);
   Problems problems;
   stored_.resize(table_.size());

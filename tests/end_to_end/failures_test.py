@@ -399,6 +399,18 @@ class Failures(unittest.TestCase):
         for file in ("model.safetensors", "config.json", "tokenizer.json"):
             self.assertEqual((out / file).read_bytes(), (trained / file).read_bytes())
 
+    def test_export_says_which_newer_checkpoint_it_passes_over(self):
+        job = self.job(job={"steps": 4}, checkpoint={"every_steps": 2})
+        self.assertEqual(lfrun(job).returncode, 0)
+        newest = self.folder / "job/run/ckpt/step-00000004/parameters.safetensors"
+        damaged = bytearray(newest.read_bytes())
+        damaged[-8:] = b"damaged!"
+        newest.write_bytes(damaged)
+        result = lfrun("export", self.folder / "job/run", self.folder / "exported")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("step 2", result.stdout)
+        self.assertRegex(result.stderr, "(?m)^W .*step-00000004")
+
     def test_a_trained_directory_is_trained_on_from_its_path_and_written_back_in_its_layout(self):
         job = self.job()
         self.assertEqual(lfrun(job).returncode, 0)
@@ -742,6 +754,17 @@ class Failures(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         for text in ("optimizer moments", "activations", "checkpoint", "job file is valid"):
             self.assertIn(text, result.stdout)
+
+    def test_check_estimates_a_full_micro_batch_though_it_looks_at_few_samples(self):
+        job = self.job()
+
+        def activations(tokens):
+            result = lfrun("check", job, "--set", f"data.max_tokens={tokens}", "--set", "data.micro_batches=1")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            line = next(line.split() for line in result.stdout.splitlines() if "activations" in line)
+            return float(line[1]) * {"kB": 1e3, "MB": 1e6, "GB": 1e9}[line[2]]
+        few, many = activations(16_384), activations(131_072)
+        self.assertAlmostEqual(many / few, 8, delta=0.8, msg="eight times the tokens, eight times the activations")
 
 
 if __name__ == "__main__":

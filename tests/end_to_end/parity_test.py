@@ -54,6 +54,20 @@ class Parity(unittest.TestCase):
                 with self.subTest(family=family.name, config=config):
                     self.agree(family, "qwen_vl", "--config", config)
 
+    def test_files_that_hold_a_tied_head_too_or_name_tensors_as_the_class_does_are_read_as_transformers_does(self):
+        head = {"lm_head.weight": "model.language_model.embed_tokens.weight"}
+        renamed = lambda name: ("model.visual." + name[7:] if name.startswith("visual.") else
+                                "model.language_model." + name[6:] if name.startswith("model.") else name)
+        for case, change in (("qwen3_vl-tiny", lambda tensors: tensors | {copy: tensors[of] for copy, of in head.items()}),
+                             ("qwen2_5_vl-tiny", lambda tensors: {renamed(name): tensor for name, tensor in tensors.items()})):
+            with self.subTest(case):
+                directory = self.folder / f"as_opened_{case}"
+                shutil.copytree(REFERENCES / case, directory)
+                tensors = change(read(directory / "model.safetensors"))
+                self.assertNotEqual(set(tensors), set(read(REFERENCES / case / "model.safetensors")))
+                write(tensors, directory / "model.safetensors")
+                self.agree(directory, "qwen_vl")
+
     def test_a_mistake_in_a_config_is_told_by_the_family_that_knows_it_alone(self):
         directory = self.folder / "mistaken"
         shutil.copytree(REFERENCES / "qwen3_vl-tiny", directory)

@@ -86,6 +86,18 @@ class Plugins(unittest.TestCase):
             for home in ("vendor_a", "vendor_b"):
                 self.assertIn(f"{folder}/{home}/libbkcl.so", result.stderr)
 
+    def test_a_table_that_lacks_what_is_required_is_refused_by_check_as_by_training(self):
+        for file, option, told in (("good_00", "balance.policy=good_00", "balancer plugin good_00: expected create, destroy and plan"),
+                                   ("device_house", "device.name=house", "table lacks ")):
+            folder = self.folder / f"lacking_{file}"
+            folder.mkdir()
+            shutil.copy(build / f"test_plugins/{file}.lfplugin.so", folder)
+            for command in ([], ["check"]):
+                with self.subTest(file, command=command):
+                    result = lfrun(*command, self.job, "--plugin-dir", folder, "--set", option)
+                    self.assertIn(result.returncode, (69, 78), result.stdout + result.stderr)
+                    self.assertIn(told, result.stderr)
+
     def test_an_empty_device_variable_is_no_device(self):
         for words in ([self.job], ["check", self.job], ["parity", REFERENCE]):
             result = lfrun(*words, env={**os.environ, "LF_DEVICE": ""})

@@ -158,10 +158,7 @@ ParameterTable parameter_table(const LanguageDecoderConfig& c) {
   const auto last = static_cast<uint32_t>(c.layers + 1);
   table.push_back(whole(c.prefix + "norm.weight", last, {c.width}, Init::kOnes));
   table.push_back(table_spec(c, c.head_name, last));
-  if (c.tied) {
-    table.back().tied_to = 0;
-    table.back().parts = table.front().parts;
-  }
+  if (c.tied) table.back().tied_to = 0;
   return table;
 }
 

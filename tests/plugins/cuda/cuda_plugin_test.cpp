@@ -125,7 +125,9 @@ TEST(CudaPlugin, calls_before_start_are_refused) {
 TEST(CudaCodes, tell_what_the_caller_can_do) {
   EXPECT_EQ(meaning_of(cudaErrorMemoryAllocation), LF_E_NOMEM_DEVICE);
   EXPECT_EQ(meaning_of(cudaErrorIllegalAddress), LF_E_DEVICE_LOST);
-  EXPECT_EQ(meaning_of(cudaErrorECCUncorrectable), LF_E_DEVICE_LOST);
+  for (const cudaError_t lost : {cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable, cudaErrorMpsClientTerminated,
+                                 cudaErrorExternalDevice, cudaErrorContained, cudaErrorTensorMemoryLeak})
+    EXPECT_EQ(meaning_of(lost), LF_E_DEVICE_LOST) << lost;
   EXPECT_EQ(meaning_of(cudaErrorInvalidValue), LF_E_INVALID);
   EXPECT_EQ(meaning_of(cudaErrorInsufficientDriver), LF_E_NO_DEVICE);
   EXPECT_EQ(meaning_of(ncclRemoteError), LF_E_COMM);

@@ -62,6 +62,22 @@ TEST(Freezing, a_tied_parameter_is_frozen_with_the_one_it_is_tied_to) {
   EXPECT_FALSE(freeze(two_components(), {"visual.*"}).frozen[5]);
 }
 
+TEST(Freezing, the_name_of_a_tied_parameter_alone_is_refused_as_it_would_freeze_or_train_nothing) {
+  const Description d = two_components();
+  EXPECT_EQ(
+      message_of([&] { freeze(d, {"lm_head*"}); }),
+      "model.freeze: \"lm_head*\" matches lm_head.weight, which is tied to model.embed.weight and has no values of "
+      "its own; name that too, or narrow the pattern");
+  EXPECT_TRUE(freeze(d, {"lm_head*", "model.embed*"}).frozen[5]);
+  Description adapted = d;
+  adapted.parameters.push_back(parameter("adapter", {2}, -1, kParameterAdapter));
+  adapted.parameter_unit.push_back(2);
+  adapted.adapters = {{}};
+  adapted.adapters[0].parameter = 6;
+  EXPECT_THAT(message_of([&] { freeze(adapted, {}, {"lm_head*"}); }),
+              HasSubstr("lora.also_train: \"lm_head*\" matches lm_head.weight, which is tied to model.embed.weight"));
+}
+
 TEST(Freezing, nothing_left_to_train_is_an_error) {
   EXPECT_THAT(message_of([] { freeze(two_components(), {"*"}); }), HasSubstr("nothing is left to train"));
 }

@@ -198,6 +198,23 @@ TEST(Load, a_tied_parameter_may_be_absent_or_be_the_one_that_is_stored) {
   }
 }
 
+TEST(Load, files_may_name_their_tensors_as_the_class_does_that_opens_them) {
+  std::vector<ParameterInfo> table = {parameter("a", {part("model.a", {4})}), parameter("b", {part("visual.b", {6})}),
+                                      parameter("c", {part("head", {3})})};
+  table[0].parts[0].class_name = "model.language_model.a";
+  table[1].parts[0].class_name = "model.visual.b";
+  test::Scratch scratch;
+  test::write_numbered(
+      scratch / "model.safetensors",
+      {{"model.language_model.a", DType::kF32, {4}}, {"model.visual.b", DType::kF32, {6}}, {"head", DType::kF32, {3}}});
+  const ModelDirectory directory = ModelDirectory::open(scratch.path());
+  const LoadPlan plan(directory, table, {});
+  std::vector<float> values(6);
+  plan.load(1, DType::kF32, values.data());
+  EXPECT_EQ(values[5], test::number_of("model.visual.b", 5));
+  EXPECT_EQ(plan.table()[0].parts[0].name, "model.language_model.a") << "as they are written back";
+}
+
 TEST(Load, a_tied_parameter_that_is_no_number_is_told_as_that_and_not_as_another_value) {
   test::Scratch scratch;
   test::write_numbered(scratch / "model.safetensors",

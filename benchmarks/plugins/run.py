@@ -1,20 +1,27 @@
 #!/usr/bin/env python3
-"""What plugins cost: run.py [BUILD]. A call across the ABI, in ns; and starting with 20 plugins in the folder.
+"""What plugins cost. A call across the ABI, in ns; and starting with 20 plugins in the folder.
 
 Times of processes are CPU time (user and system) and the median of 30 runs, so that a busy machine does not count.
 """
+import argparse
 import json
 import pathlib
 import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
 RUNS = 30
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("build", nargs="?", default="build", type=pathlib.Path, metavar="BUILD",
+                    help="the build folder, with the targets product and lf_plugin_costs (default: build)")
+build = parser.parse_args().build.resolve()
+for needed in ("bin/lfrun", "bin/lf_plugin_costs", "plugins/none.lfplugin.so"):
+    if not (build / needed).is_file():
+        parser.error(f"{build}: expected {needed} in it, got none; build product and lf_plugin_costs there, or name "
+                     "another folder")
 
 
 def timed(*command):

@@ -80,8 +80,9 @@ int listen_at(const Resolved& at, const std::string& host, uint16_t port) {
   if (descriptor.get() < 0 || bind(descriptor.get(), reinterpret_cast<const sockaddr*>(&at.address), at.size) != 0 ||
       listen(descriptor.get(), 1024) != 0) {
     fail(Exit::kUnavailable,
-         "rank 0 cannot listen on MASTER_ADDR={} MASTER_PORT={}: {}; expected a free port of this host", host, port,
-         std::strerror(errno));
+         "rank 0 cannot listen on MASTER_ADDR={} MASTER_PORT={}: {}; expected a free port of this host; another job "
+         "may have it: export MASTER_PORT=...",
+         host, port, std::strerror(errno));
   }
   return descriptor.release();
 }

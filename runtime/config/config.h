@@ -19,8 +19,9 @@
 
 namespace lf {
 
-// One setting from beside the job file, as "table.key=value" with the value in TOML syntax. Where an option takes text,
-// a value that is no TOML value at all is taken as that text, so that --set model.path=../qwen needs no second quotes.
+// One setting from beside the job file, as "table.key=value" with the value in TOML syntax. Where an option takes text
+// or paths, a value that begins with no quote, [ or { is that text, so that --set model.path=../qwen and --set
+// job.name=2024 need no second quotes.
 struct Override {
   std::string text;
   std::string origin = "--set";  // what messages and --print-config call it
@@ -83,7 +84,7 @@ std::string options_page();
 // Where `--fresh` starts over: `output` itself if it does not exist, else the first free of output-2, output-3, ...
 std::filesystem::path fresh_output(const std::filesystem::path& output);
 // The command, for a shell, that goes on with the run that --fresh began in `output`. `words`: those after `lfrun`,
-// without --fresh.
+// without --fresh; what they say of job.output is left out.
 std::string go_on_command(const std::vector<std::string>& words, const std::filesystem::path& output);
 
 }  // namespace lf

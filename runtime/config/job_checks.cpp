@@ -101,7 +101,7 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
   if (sound({"model.path", "model.config"})) {
     // Without either, a family may take the whole model from [model.options]; its plugin says what it needs.
     if (config.model.path.empty() && config.model.config.empty() && config.model.options.empty())
-      problems.push_back({"model.path",
+      problems.push_back({job.origins.find("model.config")->second == "default" ? "model.path" : "model.config",
                           "model.path or model.config is required: a Hugging Face directory to start from, or "
                           "a config.json for random weights"});
     if (!config.model.path.empty() && !config.model.config.empty() && config.model.new_parameters.empty())
@@ -189,7 +189,11 @@ std::vector<JobProblem> check_job(const ResolvedJob& job) {
 
 void fill_derived_defaults(ResolvedJob& job, const fs::path& working_directory) {
   JobConfig& config = job.config;
-  if (config.job.name.empty()) config.job.name = config.file.stem().string();
+  if (config.job.name.empty()) {
+    config.job.name = config.file.stem().string();
+    for (char& c : config.job.name)  // which no job.name may hold
+      if (static_cast<unsigned char>(c) < 0x20) c = '_';
+  }
   if (config.job.output.empty()) config.job.output = working_directory / "runs" / config.job.name;
   if (config.model.tokenizer.empty()) config.model.tokenizer = config.model.path;
   if (const auto origin = job.origins.find("balance.policy");

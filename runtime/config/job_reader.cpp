@@ -216,12 +216,11 @@ class Reader {
     const bool one_value = document.complete && document.problems.empty() && document.root.entries.size() == 1 &&
                            document.root.entries[0].key == "value";
     TomlNode node;
-    if (one_value) {
-      node = std::move(document.root.entries[0].value);
-    } else if (takes_bare_text(*option) && !value.empty() && value.find_first_of("\"'[{\n") == std::string::npos) {
+    if (one_value) node = std::move(document.root.entries[0].value);
+    if (takes_bare_text(*option) && is_bare_text(value) && !(one_value && node.type == TomlNode::Type::kText)) {
       node.type = TomlNode::Type::kText;
       node.scalar = value;
-    } else {
+    } else if (!one_value) {
       problem_at({}, no_value(*option, name, !rest.empty(), value));
       return;
     }
@@ -246,6 +245,13 @@ class Reader {
   static bool takes_bare_text(const Option& option) {
     return option.type == OptionType::kText || option.type == OptionType::kPath || option.type == OptionType::kTexts ||
            option.type == OptionType::kPaths;
+  }
+
+  // What is meant as it stands where text is wanted, 2024 and it's among it. What begins as TOML's quotes, lists and
+  // tables do is TOML.
+  static bool is_bare_text(const std::string& value) {
+    return !value.empty() && std::string_view("\"'[{").find(value[0]) == std::string_view::npos &&
+           value.find('\n') == std::string::npos;
   }
 
   // The option that a dotted name belongs to, and what of the name lies inside it, if it is a table.
@@ -359,6 +365,9 @@ class Reader {
         if (!alone && node.type != Type::kArray) wrong_type(node);
         for (const TomlNode& item : alone ? std::vector<TomlNode>{node} : node.items) {
           if (item.type != Type::kText) wrong_type(item);
+          if (item.scalar.get_ref<const std::string&>().empty())
+            throw std::invalid_argument(fmt::format("{}: expected {}, got an empty text{}", option.name,
+                                                    expected_type(option.type), alone ? "" : " in it"));
           list.push_back(option.type == OptionType::kPaths ? path_text(option, item) : item.scalar.get<std::string>());
         }
         return list;

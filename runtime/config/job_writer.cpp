@@ -22,6 +22,12 @@ std::string toml_text(const std::string& text) {
   return out;
 }
 
+// An origin names a file, whose name may hold what no comment can: it is then written as in a TOML string.
+std::string toml_comment(const std::string& text) {
+  const std::string quoted = toml_text(text);
+  return quoted == "\"" + text + "\"" ? text : quoted;
+}
+
 std::string toml_key(const std::string& key) {
   const bool bare = !key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -75,9 +81,9 @@ std::string print_config(const ResolvedJob& job) {
       if (option.type == OptionType::kTable && option.name == table) {
         const Json values = option.get(job.config);
         for (const auto& [key, value] : values.items())
-          lines += fmt::format("{} = {}  # {}\n", toml_key(key), toml_value(value), origin);
+          lines += fmt::format("{} = {}  # {}\n", toml_key(key), toml_value(value), toml_comment(origin));
       } else if (option.type != OptionType::kTable && option.table() == table) {
-        lines += fmt::format("{} = {}  # {}\n", option.key(), toml_value(option.get(job.config)), origin);
+        lines += fmt::format("{} = {}  # {}\n", option.key(), toml_value(option.get(job.config)), toml_comment(origin));
       }
     }
     if (!lines.empty()) text += fmt::format("{}[{}]\n{}", text.empty() ? "" : "\n", table, lines);

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "config/config.h"
@@ -26,12 +29,23 @@ std::string go_on_command(const std::vector<std::string>& words, const std::file
     for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'";
   };
-  std::error_code error;
-  const std::filesystem::path near = std::filesystem::proximate(output, error);
-  const bool inside = !error && !near.empty() && *near.begin() != "..";
+  const auto says_output = [](std::string_view set) {
+    constexpr std::string_view kName = "job.output", kBlank = " \t";
+    set.remove_prefix(std::min(set.find_first_not_of(kBlank), set.size()));
+    if (!set.starts_with(kName)) return false;
+    set.remove_prefix(kName.size());
+    return set.substr(std::min(set.find_first_not_of(kBlank), set.size())).starts_with('=');
+  };
   std::string command = "lfrun";
-  for (const std::string& word : words) command += " " + quoted(word);
-  return command + " --set " + quoted("job.output=" + (inside ? near : output).string());
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with("--set=") && says_output(std::string_view(words[i]).substr(6))) continue;
+    if (words[i] == "--set" && i + 1 < words.size() && says_output(words[i + 1])) {
+      ++i;
+      continue;
+    }
+    command += " " + quoted(words[i]);
+  }
+  return command + " --set " + quoted("job.output=" + output.string());
 }
 
 }  // namespace lf

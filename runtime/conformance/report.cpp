@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +25,21 @@ const char* word(Outcome outcome) {
   return "failed";
 }
 
+// Each once, in the order of the cases, with how many were skipped for it.
+std::vector<std::pair<std::string, size_t>> reasons_of_skips(const KitReport& report) {
+  std::vector<std::pair<std::string, size_t>> reasons;
+  for (const CaseResult& one : report.cases) {
+    if (one.outcome != Outcome::kSkipped) continue;
+    const auto known =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& reason) { return reason.first == one.detail; });
+    if (known == reasons.end())
+      reasons.emplace_back(one.detail, 1);
+    else
+      ++known->second;
+  }
+  return reasons;
+}
+
 }  // namespace
 
 std::string report_text(const Candidate& candidate, const KitReport& report, bool all) {
@@ -34,6 +53,9 @@ std::string report_text(const Candidate& candidate, const KitReport& report, boo
   text += fmt::format("{}: {}: {} passed, {} failed, {} skipped of {} cases\n", file,
                       report.passed() ? "conforms" : "does not conform", report.count(Outcome::kPassed),
                       report.count(Outcome::kFailed), report.count(Outcome::kSkipped), report.cases.size());
+  if (!all)
+    for (const auto& [reason, n] : reasons_of_skips(report))
+      text += fmt::format("{}: {} skipped: {}\n", file, n, reason);
   if (const size_t left = report.count(Outcome::kNotTried); left > 0)
     text += fmt::format("{}: {} cases were {}; mend that first, or name cases by --only\n", file, left,
                         report.cases.back().detail);

@@ -9,6 +9,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "core/terminal.h"
+
 namespace lf::log {
 namespace {
 
@@ -31,7 +33,8 @@ std::shared_ptr<spdlog::sinks::sink> terminal_sink() {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(colour ? spdlog::color_mode::automatic
                                                                            : spdlog::color_mode::never);
   // On a terminal a progress bar may stand in the line (metrics/progress.h): the message takes its place.
-  sink->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\x1b[K%^%L%$ %v" : "%^%L%$ %v");
+  sink->set_pattern(isatty(STDERR_FILENO) != 0 && obeys_control_sequences(std::getenv("TERM")) ? "\r\x1b[K%^%L%$ %v"
+                                                                                               : "%^%L%$ %v");
   return sink;
 }
 

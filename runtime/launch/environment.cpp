@@ -64,12 +64,26 @@ WorkerPlace read_place(const Variables& variables, const Names& names, bool one_
   return place;
 }
 
+// Of one host, where nobody names a port: the same for all ranks of a job, and another for another job on that host,
+// as far as its number allows. From 20000, below where systems take ports for connections.
+int default_port(const Variables& variables) {
+  constexpr int kFirst = 20'000, kMany = 10'000, kTorchruns = 29'500;
+  std::string job;  // as the scheduler calls it
+  for (const char* name :
+       {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"})
+    if (variables.has(name)) job += variables.text(name) + " ";
+  if (job.empty()) return kTorchruns;
+  uint64_t hash = 14'695'981'039'346'656'037ull;  // FNV-1a
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211ull;
+  return kFirst + static_cast<int>(hash % kMany);
+}
+
 void read_store(const Variables& variables, WorkerPlace& place, bool may_default) {
   const bool named = variables.has("MASTER_ADDR") || variables.has("MASTER_PORT");
   const bool one_host = place.local_world_size == place.world_size;
   if (!named && place.world_size == 1) return;
   std::string address = "127.0.0.1";
-  int port = 29500;  // torchrun's own default
+  int port = default_port(variables);
   if (named || !(may_default && one_host)) {
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
       if (!variables.has(name))

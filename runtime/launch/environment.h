@@ -28,7 +28,9 @@ struct WorkerPlace {
 //                                   which has a job and no step: there it is srun that starts workers. A step of one
 //                                   task is a shell too.
 //
-// With several hosts MASTER_ADDR and MASTER_PORT are required; mpirun and srun on one host default to 127.0.0.1:29500.
+// With several hosts MASTER_ADDR and MASTER_PORT are required; mpirun and srun on one host default to 127.0.0.1
+// and a port in [20000, 30000) that follows from the job's id (SLURM_JOB_ID and SLURM_STEP_ID, OMPI_MCA_ess_base_jobid,
+// PMIX_NAMESPACE), or to 29500 where it has none.
 // Throws lf::Error(kUsage) naming the variable that is missing, malformed or contradicts another.
 std::optional<WorkerPlace> worker_place(const Environment& environment);
 

@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "core/error.h"
+#include "core/terminal.h"
 #include "launch/command_line.h"
 #include "launch/core_library.h"
 #include "launch/final_status.h"
@@ -166,7 +167,10 @@ void make_log_folder(const fs::path& folder) {
 uint32_t flag_if(bool condition, uint32_t flag) { return condition ? flag : 0; }
 
 // Rank 0 and lfrun itself may draw on the terminal.
-uint32_t terminal_flag(int rank) { return flag_if(rank == 0 && isatty(STDERR_FILENO) == 1, LF_CORE_TERMINAL); }
+uint32_t terminal_flag(int rank) {
+  const bool draws = isatty(STDERR_FILENO) == 1 && obeys_control_sequences(std::getenv("TERM"));
+  return flag_if(rank == 0 && draws, LF_CORE_TERMINAL);
+}
 
 void set_number(const char* name, int value) { setenv(name, std::to_string(value).c_str(), 1); }
 

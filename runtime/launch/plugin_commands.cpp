@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -35,8 +36,24 @@ std::string plugin_table(const std::vector<Candidate>& candidates) {
   return text + refused;
 }
 
+namespace {
+
+void require_there(const std::vector<std::string>& files) {
+  for (const std::string& file : files)
+    if (std::error_code error;
+        std::filesystem::symlink_status(file, error).type() == std::filesystem::file_type::not_found)
+      fail(Exit::kInputMissing,
+           "{}: expected the file of a plugin, got nothing there; `lfrun plugins list` shows the files of those that "
+           "are "
+           "installed",
+           file);
+}
+
+}  // namespace
+
 Verdict inspect_plugins(const std::vector<std::string>& files, const PluginHost& host,
                         const std::string& library_path) {
+  require_there(files);
   Verdict verdict;
   for (const std::string& file : files) {
     const Inspection inspection = inspect_plugin(file, host, library_path);
@@ -47,6 +64,7 @@ Verdict inspect_plugins(const std::vector<std::string>& files, const PluginHost&
 }
 
 Verdict verify_plugins(const VerifyRequest& request, const PluginHost& host) {
+  require_there(request.files);
   Verdict verdict;
   for (const std::string& file : request.files) {
     const Candidate candidate = judge_plugin(file, host);

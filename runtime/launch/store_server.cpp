@@ -16,6 +16,7 @@
 #include <sys/un.h>
 
 #include "core/error.h"
+#include "launch/store_folder.h"
 #include "launch/store_protocol.h"
 
 namespace lf {
@@ -52,7 +53,8 @@ std::string text_frame(StoreStatus status, std::string_view text) {
 }  // namespace
 
 struct StoreServer::State {
-  std::filesystem::path folder, path;
+  std::optional<StoreFolder> folder;
+  std::filesystem::path path;
   uid_t allowed = 0;
   int listener = -1, epoll = -1;
   std::map<int, Connection> connections;  // by descriptor
@@ -276,16 +278,14 @@ StoreServer::StoreServer(uid_t allowed) : state_(std::make_unique<State>()) {
   std::error_code error;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
   if (error) fail(Exit::kCannotCreate, "TMPDIR: expected a folder, got none; unset it, or create the folder");
-  std::string name = (temporary / "lfrun-XXXXXX").string();
+  const std::string name = (temporary / "lfrun-XXXXXX").string();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() + sizeof "/store" > sizeof address.sun_path)
     fail(Exit::kCannotCreate, "{}: too long for a socket's name; set TMPDIR to a shorter folder", name);
-  if (mkdtemp(name.data()) == nullptr)
-    fail(Exit::kCannotCreate, "{}: no folder for the workers' socket: {}; set TMPDIR to one that can be written", name,
-         std::strerror(errno));
-  state.folder = name;
-  state.path = state.folder / "store";
+  remove_left_store_folders(temporary);
+  state.folder.emplace(temporary);
+  state.path = state.folder->path() / "store";
   std::memcpy(address.sun_path, state.path.c_str(), state.path.native().size());
   state.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   state.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -297,8 +297,6 @@ StoreServer::StoreServer(uid_t allowed) : state_(std::make_unique<State>()) {
       listen(state.listener, 1024) != 0 || epoll_ctl(state.epoll, EPOLL_CTL_ADD, state.listener, &event) != 0) {
     const std::string reason = std::strerror(errno);
     state.let_go();
-    std::error_code ignored;
-    std::filesystem::remove_all(state.folder, ignored);
     fail(Exit::kCannotCreate, "{}: the workers' socket cannot be made: {}", state.path.string(), reason);
   }
 }
@@ -306,8 +304,6 @@ StoreServer::StoreServer(uid_t allowed) : state_(std::make_unique<State>()) {
 StoreServer::~StoreServer() {
   if (!state_) return;
   state_->let_go();
-  std::error_code ignored;
-  std::filesystem::remove_all(state_->folder, ignored);
 }
 
 const std::filesystem::path& StoreServer::path() const { return state_->path; }
@@ -357,6 +353,7 @@ void StoreServer::serve() {
 
 void StoreServer::close_in_child() {
   state_->let_go();
+  state_->folder->let_go();
   static_cast<void>(state_.release());  // the folder is the parent's
 }
 

@@ -47,7 +47,8 @@ Of all:
 )";
 
 constexpr std::string_view kPluginsCodes = R"(
-Exit codes: 0 all good; 64 usage; 66 file missing; 78 a plugin is refused, or does not hold a promise.
+Exit codes: 0 all good, or listed, refused ones too; 64 usage; 66 file missing; 78 a plugin is refused, or does not hold
+a promise.
 )";
 
 constexpr std::string_view kOptionsUsage = R"(lfrun options [--markdown]

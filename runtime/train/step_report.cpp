@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/log.h"
+#include "core/terminal.h"
 #include "train/resident_memory.h"
 
 namespace lf {
@@ -29,6 +30,7 @@ MetricsConfig metrics_config(const TrainRequest& request, const std::filesystem:
   config.progress.terminal = request.terminal;
   config.progress.seconds = job.metrics.seconds;
   config.progress.colour = std::getenv("NO_COLOR") == nullptr;
+  config.progress.unicode = shows_unicode(std::getenv("LC_ALL"), std::getenv("LC_CTYPE"), std::getenv("LANG"));
   return config;
 }
 

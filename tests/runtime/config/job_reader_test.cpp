@@ -85,6 +85,16 @@ TEST_F(JobReader, an_option_that_another_makes_meaningless_is_refused_and_its_de
   load(kMinimal + "[schedule]\nname = \"constant\"\nfinal_fraction = 0.1\ndecay_fraction = 0.2\n");
 }
 
+TEST_F(JobReader, an_empty_text_is_told_where_it_stands) {
+  std::string text = kMinimal;
+  text.replace(text.find("\"train.jsonl\""), 13, "[\"train.jsonl\", \"\"]");
+  EXPECT_THAT(message(text), HasSubstr("job.toml:7:8: data.path: expected a path in quotes, or a list of them, got an "
+                                       "empty text in it"));
+  text = kMinimal;
+  text.replace(text.find("\"config.json\""), 13, "\"\"");
+  EXPECT_THAT(message(text), HasSubstr("job.toml:5:10: model.path or model.config is required"));
+}
+
 TEST_F(JobReader, a_wrong_key_in_one_of_its_tables_hides_no_other_mistake_and_brings_none_that_follows_from_it) {
   const std::string said = refusal(kMinimal + R"(
 [[optimizer.groups]]
@@ -274,7 +284,11 @@ TEST_F(JobReader, a_word_without_quotes_is_text_only_where_text_is_wanted) {
   EXPECT_THAT(config.model.freeze, ElementsAre("vision*"));
   EXPECT_EQ(config.job.name, "my-run");
   EXPECT_THAT(message(kMinimal, {"job.steps=ten"}), HasSubstr("job.steps: expected an integer, got ten"));
-  EXPECT_THAT(message(kMinimal, {"job.name=12"}), HasSubstr("job.name: expected text in quotes, got integer 12"));
+  for (const char* text : {"12", "2024-01-31", "1e3", "true", "it's", "a#b"})
+    EXPECT_EQ(load(kMinimal, {std::string("job.name=") + text}).job.name, text);
+  EXPECT_EQ(load(kMinimal, {"job.output=2024"}).job.output, std::filesystem::current_path() / "2024");
+  EXPECT_THAT(message(kMinimal, {"job.name=[1]"}), HasSubstr("job.name: expected text in quotes, got a list"));
+  EXPECT_THAT(message(kMinimal, {"optimizer.on_nonfinite=7"}), HasSubstr("optimizer.on_nonfinite must be one of"));
   EXPECT_THAT(message(kMinimal, {"job.name=\"open"}), HasSubstr("job.name: expected text in quotes"));
 }
 

@@ -52,6 +52,13 @@ TEST_F(JobWriter, options_are_given_as_json_by_dotted_name) {
   EXPECT_EQ(all["data"]["path"][0], (folder_ / "train.jsonl").string());
 }
 
+TEST_F(JobWriter, a_job_file_of_any_name_is_printed_so_that_it_can_be_read) {
+  const std::string printed = print_config(resolve_job({.file = write(kMinimal, "two\nlines \x7F.toml")}));
+  const auto again = resolve_job({.file = write(printed, "again.toml")});
+  EXPECT_EQ(again.config.job.name, "two_lines \x7F");
+  EXPECT_EQ(again.config.job.steps, 10);
+}
+
 TEST_F(JobWriter, a_path_that_is_no_utf8_still_prints) {
   const auto job = resolve_job({.file = write(kMinimal), .working_directory = "/caf\xE9"});
   EXPECT_THAT(print_config(job), HasSubstr("output = \"/caf\xEF\xBF\xBD/runs/job\""));

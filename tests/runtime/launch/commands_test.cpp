@@ -22,7 +22,7 @@ TEST_F(Commands, lfrun_links_neither_libtorch_nor_a_vendors_library) {
   libraries.resize(fread(libraries.data(), 1, libraries.size(), pipe));
   pclose(pipe);
   EXPECT_THAT(libraries, HasSubstr("libc.so.6"));
-  for (const char* unwanted : {"torch", "c10", "cuda", "nccl"}) EXPECT_THAT(libraries, Not(HasSubstr(unwanted)));
+  for (const char* unwanted : {"libtorch", "libc10", "libcuda", "libnccl"}) EXPECT_THAT(libraries, Not(HasSubstr(unwanted)));
 }
 
 TEST_F(Commands, help_tells_usage_and_every_option_and_needs_no_core) {
@@ -276,6 +276,14 @@ TEST_F(Commands, plugins_verify_runs_the_conformance_kit_in_a_child) {
   EXPECT_EQ(ended.code, 78);
   EXPECT_EQ(ended.out, good + ": conforms: 1 passed, 0 failed, 0 skipped of 1 cases\n" + bad +
                            ": refused: crashed on probe (signal 11, SIGSEGV) in its entry\n");
+}
+
+TEST_F(Commands, a_plugin_that_is_not_there_is_exit_66) {
+  for (const char* command : {"inspect", "verify"}) {
+    const Ended ended = run({"plugins", command, "/nosuch"});
+    EXPECT_EQ(ended.code, 66);
+    EXPECT_THAT(ended.err, StartsWith("/nosuch: expected the file of a plugin, got nothing there"));
+  }
 }
 
 TEST_F(Commands, plugins_inspect_says_how_a_file_is_linked_without_running_it) {

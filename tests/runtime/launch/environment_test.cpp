@@ -146,6 +146,27 @@ TEST(WorkerPlace, the_three_basic_variables_of_srun_are_enough_on_one_host) {
   EXPECT_EQ(place->store, "tcp:127.0.0.1:29500");
 }
 
+TEST(WorkerPlace, jobs_on_one_host_have_ports_of_their_own_and_all_ranks_of_a_job_the_same) {
+  const Environment slurm = {{"SLURM_JOB_ID", "77"},
+                             {"SLURM_STEP_ID", "0"},
+                             {"SLURM_PROCID", "1"},
+                             {"SLURM_NTASKS", "2"},
+                             {"SLURM_LOCALID", "1"}};
+  const auto port_of = [](const Environment& environment) {
+    const std::string store = worker_place(environment)->store;
+    const int port = std::stoi(store.substr(store.rfind(':') + 1));
+    EXPECT_GE(port, 20'000);
+    EXPECT_LT(port, 30'000);
+    return port;
+  };
+  EXPECT_EQ(port_of(slurm), port_of(with(with(slurm, "SLURM_PROCID", "0"), "SLURM_LOCALID", "0")));
+  EXPECT_NE(port_of(slurm), port_of(with(slurm, "SLURM_JOB_ID", "78")));
+  EXPECT_NE(port_of(slurm), port_of(with(slurm, "SLURM_STEP_ID", "1")));
+  for (const char* id : {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"})
+    EXPECT_NE(port_of(with(kMpirun, id, "1234567")), port_of(with(kMpirun, id, "1234568")));
+  EXPECT_EQ(worker_place(with(with(slurm, "MASTER_ADDR", "h"), "MASTER_PORT", "29500"))->store, "tcp:h:29500");
+}
+
 TEST(WorkerPlace, the_shell_of_a_slurm_job_starts_workers_here) {
   EXPECT_FALSE(worker_place(with(kSrun, "SLURM_NTASKS", "1"))) << "a step of one task is a shell";
   const Environment shell = without(kSrun, "SLURM_STEP_ID");

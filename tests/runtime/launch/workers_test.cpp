@@ -1,3 +1,7 @@
+#include <map>
+#include <set>
+#include <utility>
+
 #include <gmock/gmock.h>
 
 #include "runtime/launch/lfrun_process.h"
@@ -36,6 +40,43 @@ TEST_F(Workers, the_stores_folder_is_gone_afterwards) {
   ASSERT_EQ(run(job_arguments(), {{"TMPDIR", (folder_ / "tmp").string()}}).code, 0);
   EXPECT_THAT(report(0), HasSubstr("store unix:" + (folder_ / "tmp/lfrun-").string()));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp"));
+}
+
+TEST_F(Workers, folders_that_killed_launchers_left_are_removed_by_the_next_and_those_of_live_ones_are_not) {
+  const std::filesystem::path tmp = folder_ / "tmp";
+  std::filesystem::create_directories(tmp / "lfrun-theirs");  // no launcher's
+  std::ofstream(folder_ / "precious") << "kept";
+  std::filesystem::create_directories(folder_ / "elsewhere");
+  std::ofstream(folder_ / "elsewhere/owner") << "";
+  std::filesystem::create_directory_symlink(folder_ / "elsewhere", tmp / "lfrun-links0");
+  const auto folders = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(tmp)) names.insert(entry.path().filename());
+    for (const char* others : {"lfrun-theirs", "lfrun-links0"}) EXPECT_EQ(names.erase(others), 1U);
+    return names;
+  };
+  const std::map<std::string, std::string> deaf{{"TMPDIR", tmp.string()}, {"FAKE_CORE", "*:deaf"}};
+  start(job_arguments(), deaf);
+  const pid_t worker = pid_of(0);
+  kill(pid_, SIGKILL);
+  wait();
+  EXPECT_TRUE(gone_within(worker, seconds(5)));
+  const std::set<std::string> left = folders();
+  ASSERT_EQ(left.size(), 1U);
+  std::filesystem::remove(folder_ / "out/rank0.txt");
+
+  start(job_arguments(), deaf);
+  pid_of(0);
+  const std::set<std::string> live = folders();
+  EXPECT_EQ(live.size(), 1U);
+  EXPECT_NE(live, left);
+  const pid_t first = std::exchange(pid_, -1);
+  EXPECT_EQ(run(job_arguments({"--set", "job.output=other"}), {{"TMPDIR", tmp.string()}}).code, 0);
+  EXPECT_EQ(folders(), live);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "elsewhere/owner"));
+  pid_ = first;
+  kill(pid_, SIGKILL);
+  wait();
 }
 
 TEST_F(Workers, all_that_saved_make_exit_75) {

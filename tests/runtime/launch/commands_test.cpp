@@ -22,7 +22,8 @@ TEST_F(Commands, lfrun_links_neither_libtorch_nor_a_vendors_library) {
   libraries.resize(fread(libraries.data(), 1, libraries.size(), pipe));
   pclose(pipe);
   EXPECT_THAT(libraries, HasSubstr("libc.so.6"));
-  for (const char* unwanted : {"libtorch", "libc10", "libcuda", "libnccl"}) EXPECT_THAT(libraries, Not(HasSubstr(unwanted)));
+  for (const char* unwanted : {"libtorch", "libc10", "libcuda", "libnccl"})
+    EXPECT_THAT(libraries, Not(HasSubstr(unwanted)));
 }
 
 TEST_F(Commands, help_tells_usage_and_every_option_and_needs_no_core) {

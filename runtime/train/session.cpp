@@ -1,11 +1,13 @@
 #include "train/session.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <iterator>
 
+#include <ATen/Context.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -71,12 +73,22 @@ std::string model_request(const JobConfig& config, const std::string& model_conf
   return request.dump();
 }
 
+// Same job, same bits: on cards several of LibTorch's operators (index_add of a table's gradient among them) add in the
+// order in which threads come, unless they are asked not to. Those that know no other way, such as the backward of
+// fused attention, warn once and go on (docs/hardware.md). Before cuBLAS makes its first handle.
+void ask_for_same_bits() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // we read no memory that nobody wrote
+}
+
 std::unique_ptr<Device> open_device(const JobConfig& config, PluginSet& plugins, const Host& host,
                                     const SessionOptions& options) {
   Plugin& plugin = plugins.load(PluginKind::kDevice, config.device.name);
   plugin.start(host.table());
   auto device = std::make_unique<Device>(plugin.interface<lf_device_api>(LF_DEVICE_INTERFACE), plugin.id(),
                                          static_cast<uint32_t>(options.local_rank), options.watch);
+  if (!device->is_host()) ask_for_same_bits();
   device->register_with_torch(LF_TORCH_BUILD, "");
   return device;
 }

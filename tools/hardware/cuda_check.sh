@@ -53,6 +53,14 @@ if [ -x "$build/bin/lfrun" ] && [ -f "$job" ]; then
   }
   train cpu cpu
   train cuda cuda                                        # memory = "auto"
+  train cuda_again cuda
+  part same_bits python3 - "$out/run_cuda/metrics.jsonl" "$out/run_cuda_again/metrics.jsonl" <<'P'
+import json, sys
+a, b = ([json.loads(l)["loss"] for l in open(f) if '"loss"' in l] for f in sys.argv[1:])
+worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+print("two runs of one job: " + ("the same bits" if a == b else f"not the same bits, worst relative difference {worst:.2e}"))
+sys.exit(len(a) != len(b) or not a or worst > 1e-4)  # fused attention's backward may add in any order
+P
   train cuda_host cuda --set optimizer.memory=host
   part curves python3 - "$out/run_cpu/metrics.jsonl" "$out/run_cuda/metrics.jsonl" <<'P'
 import json, sys
@@ -71,7 +79,7 @@ import json, statistics, sys
 runs = [[json.loads(line) for line in open(f"{run}/metrics.jsonl")] for run in sys.argv[1:]]
 record = json.load(open(f"{sys.argv[1]}/env.json"))["optimizer"]
 losses = [[row["loss"] for row in run] for run in runs]
-# Some of the model's own operators (index_add) sum in any order on a GPU, so two runs of one job differ by rounding too.
+# Fused attention's backward may sum in any order on a GPU, so two runs of one job may differ by rounding too (same_bits).
 worst = [max(abs(x - y) / abs(x) for x, y in zip(losses[0], other)) for other in losses[1:]]
 seconds = [statistics.median(row["optimizer_seconds"] for row in run[1:]) for run in runs[:2]]
 print(f"{record['memory']}: {record['reason']}; worst relative difference to the host {worst[0]:.2e}, of the resumed run "

@@ -75,6 +75,8 @@ void parse_experts(JsonFields& fields, const json& root, DeepseekConfig& c) {
   fields.ignore({"num_local_experts"});
   c.n_shared_experts = fields.size("n_shared_experts");
   c.moe_intermediate_size = fields.size("moe_intermediate_size");
+  fields.together("moe_intermediate_size", c.moe_intermediate_size, count, c.n_routed_experts);
+  fields.together("moe_intermediate_size", c.moe_intermediate_size, "n_shared_experts", c.n_shared_experts);
   c.num_experts_per_tok = fields.size("num_experts_per_tok");
   c.n_group = fields.size("n_group");
   c.topk_group = fields.size("topk_group");
@@ -112,6 +114,7 @@ void parse_indexer(JsonFields& fields, const json& root, DeepseekConfig& c) {
   IndexerConfig indexer;
   indexer.heads = fields.size("index_n_heads");
   indexer.size = fields.size("index_head_dim");
+  fields.together("index_head_dim", indexer.size, "index_n_heads", indexer.heads);
   indexer.top_k = fields.size("index_topk");
   indexer.interleaved = fields.flag("indexer_rope_interleave", false);
   if (indexer.size < c.qk_rope_head_dim)
@@ -162,6 +165,10 @@ DeepseekConfig parse_config(std::string_view config_json, family::Findings& find
   c.qk_nope_head_dim = fields.size("qk_nope_head_dim");
   c.qk_rope_head_dim = fields.size("qk_rope_head_dim");
   c.v_head_dim = fields.size("v_head_dim");
+  for (const auto& [name, size] : {std::pair{"qk_nope_head_dim", c.qk_nope_head_dim},
+                                   {"qk_rope_head_dim", c.qk_rope_head_dim},
+                                   {"v_head_dim", c.v_head_dim}})
+    fields.together(name, size, "num_attention_heads", c.num_attention_heads);
   if (c.qk_rope_head_dim % 2 != 0) fields.refuse("qk_rope_head_dim", "an even number");
   if (fields.positive("qk_head_dim", c.qk_nope_head_dim + c.qk_rope_head_dim) !=
       c.qk_nope_head_dim + c.qk_rope_head_dim)

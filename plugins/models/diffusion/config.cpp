@@ -20,6 +20,8 @@ void ignore_bookkeeping(JsonFields& fields) {
   fields.ignore({"_class_name", "_diffusers_version", "_name_or_path", "dtype", "torch_dtype"});
 }
 
+constexpr int64_t kMostPatch = 1024;  // of latents, a side
+
 void read_sections(JsonFields& fields, DiffusionConfig& config) {
   config.rotary_sections =
       fields.integers("axes_dims_rope", fields.usual("axes_dims_rope", std::vector<int64_t>{16, 56, 56}));
@@ -44,13 +46,14 @@ int64_t layers_or_none(JsonFields& fields, const char* name) {
 DiffusionConfig read_flux(JsonFields& fields) {
   DiffusionConfig config;
   config.architecture = Architecture::kFlux;
-  config.patch = fields.positive("patch_size", fields.usual("patch_size", int64_t{1}));
+  config.patch = fields.positive("patch_size", fields.usual("patch_size", int64_t{1}), kMostPatch);
   config.in_channels = fields.size("in_channels");
   config.out_channels = fields.positive("out_channels", config.in_channels);
   config.layers = layers_or_none(fields, "num_layers");
   config.single_layers = layers_or_none(fields, "num_single_layers");
   config.head_size = fields.size("attention_head_dim");
   config.heads = fields.size("num_attention_heads");
+  fields.together("attention_head_dim", config.head_size, "num_attention_heads", config.heads);
   config.text_columns = fields.size("joint_attention_dim");
   config.pooled_columns = fields.size("pooled_projection_dim");
   config.guidance = fields.flag("guidance_embeds", fields.usual("guidance_embeds", false));
@@ -66,12 +69,13 @@ DiffusionConfig read_flux(JsonFields& fields) {
 DiffusionConfig read_qwen_image(JsonFields& fields) {
   DiffusionConfig config;
   config.architecture = Architecture::kQwenImage;
-  config.patch = fields.size("patch_size");
+  config.patch = fields.size("patch_size", kMostPatch);
   config.in_channels = fields.size("in_channels");
   config.out_channels = fields.size("out_channels");
   config.layers = fields.size("num_layers", JsonFields::kMostLayers);
   config.head_size = fields.size("attention_head_dim");
   config.heads = fields.size("num_attention_heads");
+  fields.together("attention_head_dim", config.head_size, "num_attention_heads", config.heads);
   config.text_columns = fields.size("joint_attention_dim");
   config.clean_conditions = fields.flag("zero_cond_t", false);
   fields.only("guidance_embeds", {false}, kNotBuilt);
@@ -90,7 +94,7 @@ DiffusionConfig read_qwen_image(JsonFields& fields) {
 void check_wan(JsonFields& fields, const DiffusionConfig& config, const char* in_name, const char* head_name) {
   if (config.patch_sizes.size() != 3) fields.refuse("patch_size", "frames, rows and columns");
   for (const int64_t side : config.patch_sizes)
-    if (side < 1) fields.refuse("patch_size", "numbers above 0");
+    if (side < 1 || side > kMostPatch) fields.refuse("patch_size", fmt::format("numbers in [1, {}]", kMostPatch));
   if (config.head_size % 2 != 0 || config.head_size < 6)
     fields.complain(
         head_name,
@@ -107,6 +111,7 @@ DiffusionConfig read_wan(JsonFields& fields) {
   config.patch_sizes = fields.integers("patch_size", fields.usual("patch_size", std::vector<int64_t>{1, 2, 2}));
   config.heads = fields.size("num_attention_heads");
   config.head_size = fields.size("attention_head_dim");
+  fields.together("attention_head_dim", config.head_size, "num_attention_heads", config.heads);
   config.in_channels = fields.size("in_channels");
   config.out_channels = fields.positive("out_channels", config.in_channels);
   config.text_columns = fields.size("text_dim");

@@ -134,9 +134,13 @@ std::optional<int64_t> JsonFields::integer(const std::string& name) {
 std::vector<int64_t> JsonFields::integers(const std::string& name, std::vector<int64_t> fallback) {
   const json* value = find(name);
   if (value == nullptr) return fallback;
-  if (!value->is_array() ||
-      !std::all_of(value->begin(), value->end(), [](const json& v) { return v.is_number_integer(); })) {
-    refuse(name, "a list of integers");
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), [](const json& v) {
+        // A number of 2^63 and more is unsigned here, and would be negative as int64_t.
+        return v.is_number_unsigned()
+                   ? v.get<uint64_t>() <= static_cast<uint64_t>(kMostListed)
+                   : v.is_number_integer() && v.get<int64_t>() >= -kMostListed && v.get<int64_t>() <= kMostListed;
+      })) {
+    refuse(name, fmt::format("a list of integers in [{}, {}]", -kMostListed, kMostListed));
     return fallback;
   }
   return value->get<std::vector<int64_t>>();
@@ -147,6 +151,12 @@ const json* JsonFields::object(const std::string& name) {
   if (value == nullptr || value->is_object()) return value;
   refuse(name, "an object");
   return nullptr;
+}
+
+void JsonFields::together(const std::string& name, int64_t value, const char* other, int64_t other_value) const {
+  if (value > kMostSize / other_value)
+    refuse(name, fmt::format("at most {}, as {} x {} counts up to {}", kMostSize / other_value, other, name, kMostSize),
+           {other});
 }
 
 void JsonFields::only(const std::string& name, const std::vector<json>& neutral, const std::string& what) {

@@ -50,11 +50,15 @@ class JsonFields {
   double number(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);
+  // Of at most kMostListed in size, so that they can be added up.
+  static constexpr int64_t kMostListed = int64_t{1} << 40;
   std::vector<int64_t> integers(const std::string& name, std::vector<int64_t> fallback);
   std::optional<int64_t> integer(const std::string& name);
   // Null where absent.
   const nlohmann::json* object(const std::string& name);
 
+  // A mistake of `name` where it and `other`, both sizes, make more than kMostSize of something together.
+  void together(const std::string& name, int64_t value, const char* other, int64_t other_value) const;
   // The field must be absent, null, or one of `neutral`; otherwise refused because `what`.
   void only(const std::string& name, const std::vector<nlohmann::json>& neutral, const std::string& what);
   void ignore(std::initializer_list<const char*> names);

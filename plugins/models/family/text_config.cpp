@@ -66,6 +66,7 @@ void parse_experts(JsonFields& fields, const TextRules& rules, TextConfig& c) {
   if (c.num_experts_per_tok > c.num_experts)
     fields.refuse("num_experts_per_tok", fmt::format("at most the {} experts", c.num_experts), {count});
   c.moe_intermediate_size = fields.size("moe_intermediate_size");
+  fields.together("moe_intermediate_size", c.moe_intermediate_size, count, c.num_experts);
   c.decoder_sparse_step = fields.positive("decoder_sparse_step", fields.usual("decoder_sparse_step", int64_t{1}));
   c.mlp_only_layers = fields.integers("mlp_only_layers", {});
   c.router_aux_loss_coef = fields.number("router_aux_loss_coef", 0.001);
@@ -178,6 +179,7 @@ TextConfig parse_text(JsonFields& fields, const TextRules& rules) {
   if (!rules.own_head_size && (c.head_dim != even || c.hidden_size % c.num_attention_heads != 0))
     fields.refuse("num_attention_heads", fmt::format("a divisor of hidden_size {}", c.hidden_size),
                   {"hidden_size", "head_dim"});
+  fields.together("head_dim", c.head_dim, "num_attention_heads", c.num_attention_heads);
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fields.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads {}", c.num_attention_heads),
                   {"num_attention_heads"});

@@ -175,6 +175,13 @@ InternVlConfig parse_config(std::string_view config_json, family::Findings& find
   if (ratio * static_cast<double>(config.merge) != 1) fields.refuse("downsample_ratio", kRatio);
   const bool text_is_sound =
       config.layout == Layout::kTransformers ? parse_transformers(fields, config) : parse_original(fields, config);
+  if (const int64_t patches = config.merge * config.merge;
+      config.vision.hidden_size > JsonFields::kMostSize / patches && fields.sound({"downsample_ratio"}))
+    fields.complain(
+        "vision_config",
+        fmt::format("config.json: vision_config.hidden_size: expected at most {}, as {} patches are merged into "
+                    "one row, got {}",
+                    JsonFields::kMostSize / patches, patches, config.vision.hidden_size));
   const int64_t block = config.vision.patch_size * config.merge;
   if (block > 0 && config.tile_size % block != 0)
     fields.complain("force_image_size",

@@ -79,6 +79,13 @@ VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& t
     fields.refuse("spatial_patch_size", fmt::format("patch_size, {}", c.patch_size), {"patch_size"});
   c.temporal_patch_size = fields.size("temporal_patch_size", kMostMerge);
   c.spatial_merge_size = fields.size("spatial_merge_size", kMostMerge);
+  const char* width = family == Family::kQwen2Vl ? "embed_dim" : "hidden_size";
+  if (const int64_t patches = c.spatial_merge_size * c.spatial_merge_size;
+      c.hidden_size > JsonFields::kMostSize / patches)
+    fields.refuse(
+        width,
+        fmt::format("at most {}, as {} patches are merged into one row", JsonFields::kMostSize / patches, patches),
+        {"spatial_merge_size"});
   c.initializer_range = fields.positive_number("initializer_range", 0.02);
   if (const json* rope = fields.object("rope_parameters")) {
     JsonFields inner = fields.inside(*rope, fields.place() + ".rope_parameters");

@@ -66,6 +66,17 @@ TEST(CausalLmConfig, what_would_change_the_maths_is_refused_by_name) {
   EXPECT_THAT(with("layer_types", {"sliding_attention"}), HasSubstr("layer_types"));
 }
 
+TEST(CausalLmConfig, of_sizes_that_cannot_be_multiplied_is_refused_by_the_two_of_them) {
+  EXPECT_EQ(
+      refusal(sized("qwen3", {{"num_attention_heads", 1 << 20}, {"num_key_value_heads", 1}, {"head_dim", 1 << 20}})),
+      "config.json.head_dim: expected at most 1024, as num_attention_heads x head_dim counts up to 1073741824, got "
+      "1048576");
+  EXPECT_THAT(refusal(sized("qwen3_moe", {{"num_experts", 1 << 16}, {"moe_intermediate_size", 1 << 15}})),
+              HasSubstr("config.json.moe_intermediate_size: expected at most 16384, as num_experts x "));
+  EXPECT_THAT(refusal(sized("qwen3_moe", {{"mlp_only_layers", {uint64_t{1} << 63}}})),
+              HasSubstr("config.json.mlp_only_layers: expected a list of integers in [-1099511627776, 1099511627776]"));
+}
+
 TEST(CausalLmConfig, must_state_every_size) {
   const std::vector<std::string> all = {"/vocab_size", "/hidden_size", "/intermediate_size", "/num_hidden_layers",
                                         "/num_attention_heads"};

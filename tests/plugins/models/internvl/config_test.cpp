@@ -71,6 +71,8 @@ TEST(InternVlConfig, what_would_change_the_maths_is_refused_by_its_name) {
       {hub, "image_size: expected an integer in [1, 16384]",
        [](json& c) { c["vision_config"]["image_size"] = 1 << 20; }},
       {hub, "force_image_size: expected an integer in [1, 16384]", [](json& c) { c["force_image_size"] = 1 << 20; }},
+      {hf, "vision_config.hidden_size: expected at most 268435456, as 4 patches",
+       [](json& c) { c["vision_config"]["hidden_size"] = 1 << 30; }},
       {hub, "max_dynamic_patch: expected an integer in [1, 4096]", [](json& c) { c["max_dynamic_patch"] = 1 << 20; }},
       {hub, "min_dynamic_patch: expected an integer in [1, 4096]", [](json& c) { c["min_dynamic_patch"] = 4097; }},
       {hf, "model_type", [](json& c) { c["text_config"]["model_type"] = "mamba"; }},

@@ -251,6 +251,8 @@ TEST(Config, of_a_tower_that_would_have_no_width_or_more_than_counts_is_refused)
             ratio.dump()));
   EXPECT_EQ(with("mlp_ratio", 1.0 / 24), "accepted");
   EXPECT_THAT(with("patch_size", 1 << 20), HasSubstr("vision_config.patch_size: expected an integer in [1, 1024]"));
+  EXPECT_THAT(with("embed_dim", 1 << 30),
+              HasSubstr("vision_config.embed_dim: expected at most 268435456, as 4 patches are merged into one row"));
   EXPECT_THAT(with("spatial_merge_size", 65),
               HasSubstr("vision_config.spatial_merge_size: expected an integer in [1, 64]"));
   json config = published_7b();

@@ -37,6 +37,20 @@ lf_media_info MediaAccess::probe(const std::string& path, int32_t kind) const {
   return info;
 }
 
+lf_media_info MediaAccess::probe_frames(std::span<const std::string> paths, std::span<const int64_t> chosen) const {
+  const auto path = [&](int64_t frame) -> const std::string& { return paths[static_cast<size_t>(frame)]; };
+  const lf_media_info first = probe(path(chosen.front()), LF_MEDIA_IMAGE);
+  for (const int64_t frame : chosen.subspan(1)) {
+    const lf_media_info info = probe(path(frame), LF_MEDIA_IMAGE);
+    if (info.width == first.width && info.height == first.height) continue;
+    throw sdk::Failure(LF_E_DATA, fmt::format("frame {} ({}) is {} x {}, frame {} ({}) is {} x {}; frames of one video "
+                                              "must be of one size: resize or crop them",
+                                              frame + 1, path(frame), info.width, info.height, chosen.front() + 1,
+                                              path(chosen.front()), first.width, first.height));
+  }
+  return first;
+}
+
 void MediaAccess::decode_image(const std::string& path, media::Size size, Pixels& out) const {
   lf_err err = sdk::make_err();
   sdk::check(media().decode_image(host_, sdk::str(path), &out.tensor, &err), err);

@@ -27,6 +27,9 @@ class MediaAccess {
   explicit MediaAccess(const lf_host* host);
 
   lf_media_info probe(const std::string& path, int32_t kind) const;
+  // What the headers of a video's frames say, each a picture: one size, and an error names the first that has another.
+  // `chosen`: places in `paths`, at least one.
+  lf_media_info probe_frames(std::span<const std::string> paths, std::span<const int64_t> chosen) const;
   // u8 [height, width, 3]; size: what the header said.
   void decode_image(const std::string& path, media::Size size, Pixels& out) const;
   // u8 [frames, height, width, 3].

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -85,15 +86,13 @@ VisionInput TileFiles::plan_video(const std::string& path, double fps, const Til
 VisionInput TileFiles::plan_frames(const std::vector<std::string>& paths, double, const TileRules& rules) const {
   const auto total = static_cast<int64_t>(paths.size());
   MediaFiles files;
+  if (paths.empty()) throw sdk::Failure(LF_E_DATA, "a video without frames");
   // Frames that somebody chose are all looked at, up to the limit.
-  if (total <= rules.max_frames) {
-    files.paths = paths;
-  } else {
-    for (const int64_t frame : media::sample_frames_centred(total, rules.max_frames))
-      files.paths.push_back(paths[static_cast<size_t>(frame)]);
-  }
-  if (files.paths.empty()) throw sdk::Failure(LF_E_DATA, "a video without frames");
-  const lf_media_info info = media_.probe(files.paths.front(), LF_MEDIA_IMAGE);
+  std::vector<int64_t> chosen(paths.size());
+  std::iota(chosen.begin(), chosen.end(), 0);
+  if (total > rules.max_frames) chosen = media::sample_frames_centred(total, rules.max_frames);
+  for (const int64_t frame : chosen) files.paths.push_back(paths[static_cast<size_t>(frame)]);
+  const lf_media_info info = media_.probe_frames(paths, chosen);
   files.size = {info.height, info.width};
   check_size(files.size, files.paths.front());
   files.target = {rules.tile, rules.tile};

@@ -15,11 +15,21 @@ namespace {
 
 constexpr int64_t kDecodedBytes = 256 << 20;  // of a video at once
 
-// Size, grid and frames of a video whose frames to look at are known.
-void settle_video(VisionInput& input, MediaFiles files, std::vector<int64_t> frames, double native_fps,
-                  double sampled_fps, const VisionRules& rules) {
+// Runs `body` and puts the file's name before what it throws.
+template <typename Body>
+auto of_file(const std::string& path, Body&& body) {
+  try {
+    return body();
+  } catch (const sdk::Failure& failure) {
+    throw sdk::Failure(failure.code(), fmt::format("{}: {}", path, failure.what()));
+  }
+}
+
+// Size, grid and frames of a video whose frames to look at are known. `path`: of the file that gave the size.
+void settle_video(VisionInput& input, const std::string& path, MediaFiles files, std::vector<int64_t> frames,
+                  double native_fps, double sampled_fps, const VisionRules& rules) {
   const int64_t temporal = rules.shape.temporal;
-  files.target = rules.video_size(files.size, static_cast<int64_t>(frames.size()));
+  files.target = of_file(path, [&] { return rules.video_size(files.size, static_cast<int64_t>(frames.size())); });
   while (frames.size() % static_cast<size_t>(temporal) != 0) frames.push_back(frames.back());
   input.video = true;
   input.groups = static_cast<int64_t>(frames.size()) / temporal;
@@ -43,7 +53,7 @@ VisionInput VisionFiles::plan_image(const std::string& path, const VisionRules& 
   MediaFiles files;
   files.paths = {path};
   files.size = {info.height, info.width};
-  files.target = rules.image_size(files.size);
+  files.target = of_file(path, [&] { return rules.image_size(files.size); });
   VisionInput input;
   input.height = files.target.height / rules.shape.patch;
   input.width = files.target.width / rules.shape.patch;
@@ -56,10 +66,12 @@ VisionInput VisionFiles::plan_video(const std::string& path, double fps, const V
   MediaFiles files;
   files.paths = {path};
   files.size = {info.height, info.width};
-  auto frames = rules.sample(info.frames, info.frames_per_second, fps > 0 ? fps : rules.frames.frames_per_second);
+  auto frames = of_file(path, [&] {
+    return rules.sample(info.frames, info.frames_per_second, fps > 0 ? fps : rules.frames.frames_per_second);
+  });
   const double sampled = static_cast<double>(frames.size()) / static_cast<double>(info.frames) * info.frames_per_second;
   VisionInput input;
-  settle_video(input, std::move(files), std::move(frames), info.frames_per_second, sampled, rules);
+  settle_video(input, path, std::move(files), std::move(frames), info.frames_per_second, sampled, rules);
   return input;
 }
 
@@ -67,16 +79,17 @@ VisionInput VisionFiles::plan_frames(const std::vector<std::string>& paths, doub
                                      const VisionRules& rules) const {
   if (paths.empty()) throw sdk::Failure(LF_E_DATA, "a video without frames");
   if (!(fps > 0)) fps = rules.frames.frames_per_second;
-  const lf_media_info info = media_.probe(paths.front(), LF_MEDIA_IMAGE);
-  MediaFiles files;
-  files.size = {info.height, info.width};
   const auto total = static_cast<int64_t>(paths.size());
   std::vector<int64_t> frames(paths.size());
   std::iota(frames.begin(), frames.end(), 0);
   if (total > rules.frames.most) frames = rules.sample(total, fps, fps);
+  const lf_media_info info = media_.probe_frames(paths, frames);
+  MediaFiles files;
+  files.size = {info.height, info.width};
+  const std::string& first = paths[static_cast<size_t>(frames.front())];
   const double sampled = static_cast<double>(frames.size()) / static_cast<double>(total) * fps;
   VisionInput input;
-  settle_video(input, std::move(files), std::move(frames), fps, sampled, rules);
+  settle_video(input, first, std::move(files), std::move(frames), fps, sampled, rules);
   auto& settled = std::get<MediaFiles>(input.source);
   for (const int64_t frame : settled.frames) settled.paths.push_back(paths[static_cast<size_t>(frame)]);
   settled.frames.clear();

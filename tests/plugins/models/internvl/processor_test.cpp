@@ -256,6 +256,21 @@ TEST_F(Processor, pictures_without_pixels_and_videos_without_frames_are_told_by_
   }
 }
 
+TEST_F(Processor, a_list_of_frames_of_two_sizes_is_refused_by_the_frame_that_differs_before_any_is_decoded) {
+  for (const char* name : {"1.png", "2.png", "3.png"}) host_.files[name] = {40, 30};
+  host_.files["2.png"] = {30, 40};
+  const std::string text =
+      conversation({{{"type", "video"}, {"frames", {"1.png", "2.png", "3.png"}}, {"fps", 2}}, kText}, "ok");
+  try {
+    make().features(sample(text));
+    FAIL();
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_DATA);
+    EXPECT_THAT(failure.what(), testing::HasSubstr("train.jsonl:3: frame 2 (2.png) is 30 x 40, frame 1 (1.png) is 40 x "
+                                                   "30; frames of one video must be of one size"));
+  }
+}
+
 TEST_F(Processor, a_video_of_one_frame_is_one_tile_and_the_thinnest_picture_is_whole_tiles) {
   host_.files["one.mp4"] = {40, 30, 1, 2.0};
   host_.files["line.png"] = {5000, 1};

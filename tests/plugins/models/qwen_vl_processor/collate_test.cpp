@@ -175,8 +175,12 @@ TEST_P(Collate, a_list_of_pictures_is_a_video_at_the_rate_given) {
     EXPECT_EQ(positions[static_cast<size_t>(rows.back())] - positions[static_cast<size_t>(rows.front())],
               2 * 4 * 2);  // two groups of 4 s, 2 tokens a second
   }
-  host_.files["f3.png"].width = 65;
-  EXPECT_THAT(refusal(one, true), testing::HasSubstr("f3.png"));
+  const int64_t width = host_.files["f3.png"].width, height = host_.files["f3.png"].height;
+  host_.files["f3.png"] = {height + 1, width};
+  EXPECT_THAT(refusal(one, false),  // already by the headers
+              testing::HasSubstr("train.jsonl:17: frame 4 (f3.png) is " + std::to_string(height + 1) + " x " +
+                                 std::to_string(width) + ", frame 1 (f0.png) is " + std::to_string(width) + " x " +
+                                 std::to_string(height) + "; frames of one video must be of one size"));
 }
 
 TEST_P(Collate, a_cut_sample_keeps_whole_pictures_and_the_features_say_so) {
@@ -206,13 +210,13 @@ TEST_P(Collate, bad_samples_are_named_with_their_place_and_their_file) {
   EXPECT_THAT(refusal(sample({user({image("nowhere.png")}), answer("x")}), false),
               testing::AllOf(place, testing::HasSubstr("nowhere.png")));
   EXPECT_THAT(refusal(sample({user({image("thin.png")}), answer("x")}), false),
-              testing::AllOf(place, testing::HasSubstr("201 x 1")));
+              testing::AllOf(place, testing::HasSubstr("thin.png: a picture of 201 x 1 pixels")));
   EXPECT_THAT(refusal(sample({user({image("empty.png")}), answer("x")}), false),
-              testing::AllOf(place, testing::HasSubstr("0 x 10")));
+              testing::AllOf(place, testing::HasSubstr("empty.png: a picture of 0 x 10 pixels")));
   EXPECT_THAT(refusal(sample({user({image("v.mp4")}), answer("x")}), false),
               testing::AllOf(place, testing::HasSubstr("v.mp4")));
   EXPECT_THAT(refusal(sample({user({video("still.mp4")}), answer("x")}), false),
-              testing::AllOf(place, testing::HasSubstr("0 frames")));
+              testing::AllOf(place, testing::HasSubstr("still.mp4: "), testing::HasSubstr("0 frames")));
   EXPECT_THAT(refusal(sample({user({image("liar.png")}), answer("x")}), true),
               testing::AllOf(place, testing::HasSubstr("liar.png"), testing::HasSubstr("90 x 61")));
   EXPECT_THAT(refusal(sample({user({image("broken.png")}), answer("x")}), true),

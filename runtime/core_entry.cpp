@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -146,6 +147,10 @@ extern "C" __attribute__((visibility("default"))) int lf_core_run(const lf_core_
     lf::log::error("{}", told.what());
     lf::log::flush();
     return static_cast<int>(told.exit());
+  } catch (const std::system_error& error) {  // such as fmt::print's, where nothing more can be written
+    lf::log::error("{}", error.what());
+    lf::log::flush();
+    return static_cast<int>(lf::Exit::kIo);
   } catch (const std::exception& error) {
     std::string text = error.what();  // LibTorch's carry a backtrace after the first line
     lf::log::error("unexpected: {}; this is a bug of lfrun", text.substr(0, text.find("\nException raised from")));

@@ -94,8 +94,9 @@ class Check {
     if (sound({"data.path", "data.format", "data.media_root"})) attempt([&] { open_data(); });
     if (freezing_) print_model();
     if (dataset_ || streams_) print_data();
-    if (has_model() && dataset_) look_at_data();
-    if (has_model() && streams_) attempt([&] { look_at_streams(); });
+    const bool can_encode = has_model() && sound({"model.tokenizer"});
+    if (can_encode && dataset_) look_at_data();
+    if (can_encode && streams_) attempt([&] { look_at_streams(); });
     if (has_model() && sound({"job.steps", "job.epochs"}) && (streams_ || (dataset_ && !seen_.usable.empty())))
       print_steps();
     if (freezing_ && !seen_.usable.empty()) print_memory();

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/heap.h"
+#include "core/path_error.h"
 
 namespace lf {
 
@@ -20,7 +21,8 @@ CoreRun open_core(const std::filesystem::path& executable) {
          "{}: the core of lfrun is not there; build it (cmake --build BUILD --target product), or install "
          "lfrun whole",
          path.string());
-  set_up_heap();  // before LibTorch asks for much
+  require_working_directory();  // oneMKL, which LibTorch opens, would end the process without it
+  set_up_heap();                // before LibTorch asks for much
   // The core itself is linked to bind at once. LibTorch below it has 31 thousand functions of its own to bind, a
   // quarter of the time of every start; those wait until they are called.
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);

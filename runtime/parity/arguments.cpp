@@ -49,6 +49,9 @@ std::optional<ParityArguments> read_parity_arguments(std::span<const std::string
       "op-fallback", options::value(&settings.op_fallback))("out", options::value(&settings.out));
   options::positional_options_description positional;
   positional.add("dir", 1).add("case", -1);
+  for (const std::string& argument : arguments)
+    if (argument.empty())
+      fail(Exit::kUsage, "lfrun parity: got an empty text; is a variable of the shell not set? {}", kUsage);
   try {
     options::variables_map values;
     options::store(options::command_line_parser(std::vector<std::string>(arguments.begin(), arguments.end()))
@@ -60,8 +63,6 @@ std::optional<ParityArguments> read_parity_arguments(std::span<const std::string
       fmt::print("{}\n{}", kUsage, kHelp);
       return std::nullopt;
     }
-    for (const std::string& argument : arguments)
-      if (argument.empty()) throw options::error("got an empty text; is a variable of the shell not set?");
     if (values.count("dir") == 0) throw options::error("expected the folder of the cases, DIR");
     options::notify(values);
   } catch (const options::error& error) {

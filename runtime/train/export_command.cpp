@@ -54,7 +54,7 @@ std::optional<Request> parse(std::span<const std::string> arguments) {
            words[0].empty() ? "the checkpoint" : "the folder to write", kUsage);
   request.checkpoint = std::filesystem::absolute(words[0]).lexically_normal();
   request.out = std::filesystem::absolute(words[1]).lexically_normal();
-  if (std::filesystem::exists(request.out))
+  if (std::error_code error; std::filesystem::exists(request.out, error))
     fail(Exit::kCannotCreate, "{}: exists already; name a folder that does not", request.out.string());
   return request;
 }

@@ -67,7 +67,9 @@ std::string model_request(const JobConfig& config, const std::string& model_conf
                             {"path", nullptr},
                             {"tokenizer", nullptr}};
   if (!config.model.path.empty()) request["path"] = config.model.path.string();
-  if (const auto folder = tokenizer_folder(config); !folder.empty()) request["tokenizer"] = folder.string();
+  // One that is not there has been told of: what else is wrong with the model is found without it.
+  if (const auto folder = tokenizer_folder(config); !folder.empty() && !options.skip.contains("model.tokenizer"))
+    request["tokenizer"] = folder.string();
   if (!options.losses_json.empty()) request["losses"] = nlohmann::json::parse(options.losses_json);
   if (!options.no_gradient_json.empty()) request["no_gradient"] = nlohmann::json::parse(options.no_gradient_json);
   return request.dump();
@@ -174,15 +176,14 @@ Session::Session(const JobConfig& job, const SessionOptions& options)
       collectives =
           plugins.load(PluginKind::kDevice, job.device.name).interface<lf_collective_api>(LF_COLLECTIVE_INTERFACE);
     });
-  attempt({"model.family", "model.path", "model.config", "model.tokenizer", "lora.targets", "lora.groups", "lora.path"},
-          [&] {
-            model_config = options.model_config.empty() ? config_text(job) : options.model_config;
-            const std::string request = model_request(job, model_config, options);
-            auto opened = options.model_config.empty() ? open_model_of_job(job, plugins, host, request)
-                                                       : open_model(job, plugins, host, request);
-            opened->adapt(requested_adapters(job, opened->description()));
-            model = std::move(opened);
-          });
+  attempt({"model.family", "model.path", "model.config", "lora.targets", "lora.groups", "lora.path"}, [&] {
+    model_config = options.model_config.empty() ? config_text(job) : options.model_config;
+    const std::string request = model_request(job, model_config, options);
+    auto opened = options.model_config.empty() ? open_model_of_job(job, plugins, host, request)
+                                               : open_model(job, plugins, host, request);
+    opened->adapt(requested_adapters(job, opened->description()));
+    model = std::move(opened);
+  });
   if (device && model) place_of_model(*this, *device);  // or throws, before anything is made on it
   if (model)
     model_files =

@@ -559,6 +559,44 @@ class Failures(unittest.TestCase):
         self.assertEqual(learnt.returncode, 0, learnt.stderr)
         self.assertNotIn("is that of a guess", learnt.stderr)
 
+    def test_a_tokenizer_that_is_not_there_hides_no_mistake_of_the_model(self):
+        job = self.job()
+        config = self.folder / "job/config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "num_hidden_layers": 10 ** 7}))
+        (self.folder / "job/tokenizer/tokenizer.json").unlink()
+        result = lfrun("check", job)
+        self.refuses(result, 66, "model.tokenizer: ", "tokenizer.json does not exist", "num_hidden_layers", "2 mistakes")
+        self.assertNotIn("train.jsonl", result.stderr)
+
+    def test_words_and_places_of_a_user_that_lead_nowhere_are_no_bug_of_ours(self):
+        job = self.job()
+        self.assertEqual(lfrun(job, "--set", "job.steps=1").returncode, 0)
+        run = self.folder / "job/run"
+        self.refuses(lfrun("export", run, ""), 64, "got an empty text for the folder to write")
+        self.refuses(lfrun("export", "", "x"), 64, "got an empty text for the checkpoint")
+        self.refuses(lfrun("export", run, run / (300 * "y")), 74, "File name too long")
+        self.refuses(lfrun("parity", ""), 64, "got an empty text")
+        for command in (["check", "job.toml"], ["parity", "cases"], ["export", "run", "out"], ["balance", "job.toml", "--ranks", "2"]):
+            gone = self.folder / "gone"
+            gone.mkdir()
+            words = shlex.join([str(lfrun.program.absolute()), *command])
+            result = subprocess.run(["bash", "-c", f"rmdir {gone}; exec {words}"], cwd=gone, capture_output=True, text=True)
+            self.refuses(result, 66, "the working directory cannot be found")
+
+    def test_a_check_whose_output_cannot_be_written_is_74_and_no_bug(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(lfrun.command("check", self.job()), stdout=full, stderr=subprocess.PIPE, text=True)
+        self.refuses(result, 74, "No space left on device")
+
+    def test_a_limit_on_the_size_of_files_is_a_warning_at_a_checkpoint_and_no_signal(self):
+        job = self.job(checkpoint={"every_steps": 2, "export_model": False})
+        words = shlex.join([str(lfrun.program), "--plugin-dir", str(build / "plugins"), str(job)])
+        result = subprocess.run(["bash", "-c", f"ulimit -f 64; exec {words}"], capture_output=True, text=True)
+        self.assertIn("checkpoint of step 2", result.stderr)
+        self.assertIn("File too large", result.stderr)
+        self.assertIn("step 6/6", result.stderr)
+        self.assertIn(result.returncode, (73, 74), result.stderr)
+
     def test_absurd_sizes_are_refused_at_once_with_their_bounds(self):
         job = self.job()
         config = self.folder / "job/config.json"

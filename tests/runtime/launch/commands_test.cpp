@@ -82,8 +82,11 @@ TEST_F(Commands, two_numbers_of_workers_are_a_contradiction_in_either_order) {
 }
 
 TEST_F(Commands, a_working_directory_that_was_removed_is_told_as_such_with_66) {
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"check", "job.toml"}, {"job.toml", "--print-config"}, {"job.toml"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"check", "job.toml"},
+                                                {"job.toml", "--print-config"},
+                                                {"job.toml"},
+                                                {"parity", "x"},
+                                                {"balance", "x"}}) {
     removes_working_directory_ = true;
     const Ended ended = run(words);
     EXPECT_EQ(ended.code, 66);

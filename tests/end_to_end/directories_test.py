@@ -1,6 +1,7 @@
 """Directories of InternVL, DeepSeek and text models in and out: fixtures in every layout, whole and in parts; weights that do not fit."""
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -121,7 +122,8 @@ class Directories(unittest.TestCase):
                     write(made, whole / "model.safetensors")
                     _, result = self.run_job(family, whole)
                     self.assertEqual(result.returncode, 65, result.stderr)
-                    errors = [line for line in result.stderr.splitlines() if line.startswith("E ")]
+                    # Every line of a message begins with its level; those that go on are indented after it.
+                    errors = [line for line in result.stderr.splitlines() if re.match(r"E \S", line)]
                     self.assertEqual(len(errors), 1, result.stderr)
                     self.assertIn(told, result.stderr)
 

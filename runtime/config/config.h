@@ -38,6 +38,9 @@ struct ResolvedJob {
   JobConfig config;
   // Where each value came from, by dotted name: "job.toml:14:3", "--set", "LF_DEVICE", "default". One entry per option.
   std::map<std::string, std::string, std::less<>> origins;
+  // The same of what stands inside a free table or a list of tables: "model.options.vision.depth",
+  // "optimizer.groups[1].parameters".
+  std::map<std::string, std::string, std::less<>> inner_origins;
   // Options with a mistake of their own: they hold their defaults, and nothing more is to be said about them. Of lists
   // of tables also which ones, "optimizer.groups[1]": these are empty, the others as they were given.
   std::set<std::string, std::less<>> broken;

@@ -59,6 +59,20 @@ bool continues_a_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+// Where the key inside a table stands that a message begins with, or the nearest above it; null: it names none.
+const std::string* inner_origin(const ResolvedJob& job, std::string_view message) {
+  size_t end = 0;
+  while (end < message.size() &&
+         (continues_a_name(message[end]) || std::string_view(".[]-").find(message[end]) != std::string_view::npos))
+    ++end;
+  for (std::string_view name = message.substr(0, end); !name.empty();) {
+    if (const auto found = job.inner_origins.find(name); found != job.inner_origins.end()) return &found->second;
+    const size_t cut = name.find_last_of(".[");
+    name = cut == std::string_view::npos ? std::string_view() : name.substr(0, cut);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string with_origin(const ResolvedJob& job, std::string_view option, const std::string& message) {
@@ -78,7 +92,11 @@ std::string with_origins(const ResolvedJob& job, const std::string& message) {
           (line.size() == option.name.size() || !continues_a_name(line[option.name.size()])) &&
           (about == nullptr || option.name.size() > about->name.size()))
         about = &option;
-    out += (start == 0 ? "" : "\n") + (about == nullptr ? line : with_origin(job, about->name, line));
+    out += start == 0 ? "" : "\n";
+    if (const std::string* inner = about == nullptr ? nullptr : inner_origin(job, line))
+      out += fmt::format("{}: {}", *inner, line);
+    else
+      out += about == nullptr ? line : with_origin(job, about->name, line);
     start = end + 1;
   }
   return out;

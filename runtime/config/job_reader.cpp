@@ -310,9 +310,23 @@ class Reader {
       const Json value = option.type == OptionType::kTables ? checked_tables(option, node) : checked(option, node);
       option.set(job_.config, value);
       job_.origins.find(option.name)->second = origin_at(node.at);
+      note_inner_origins(std::string(option.name), node);
     } catch (const std::invalid_argument& wrong) {
       job_.broken.emplace(option.name);
       problem_at(node.at, wrong.what());
+    }
+  }
+
+  void note_inner_origins(const std::string& name, const TomlNode& node) {
+    for (const TomlEntry& entry : node.entries) {
+      const std::string inner = name + "." + entry.key;
+      job_.inner_origins[inner] = origin_at(entry.value.at);
+      note_inner_origins(inner, entry.value);
+    }
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      const std::string inner = fmt::format("{}[{}]", name, i);
+      job_.inner_origins[inner] = origin_at(node.items[i].at);
+      note_inner_origins(inner, node.items[i]);
     }
   }
 
@@ -329,7 +343,11 @@ class Reader {
       }
       *place = free_value(node, fmt::format("{}.{}", option.name, key));
       option.set(job_.config, whole);
-      job_.origins.find(option.name)->second = origin_at(node.at);
+      if (std::string& origin = job_.origins.find(option.name)->second; origin == "default")
+        origin = origin_at(node.at);
+      const std::string name = fmt::format("{}.{}", option.name, key);
+      job_.inner_origins[name] = origin_at(node.at);
+      note_inner_origins(name, node);
     } catch (const std::invalid_argument& wrong) {
       job_.broken.emplace(option.name);
       problem_at(node.at, wrong.what());

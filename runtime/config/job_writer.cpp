@@ -80,8 +80,11 @@ std::string print_config(const ResolvedJob& job) {
       const std::string& origin = job.origins.find(option.name)->second;
       if (option.type == OptionType::kTable && option.name == table) {
         const Json values = option.get(job.config);
-        for (const auto& [key, value] : values.items())
-          lines += fmt::format("{} = {}  # {}\n", toml_key(key), toml_value(value), toml_comment(origin));
+        for (const auto& [key, value] : values.items()) {
+          const auto own = job.inner_origins.find(fmt::format("{}.{}", option.name, key));
+          lines += fmt::format("{} = {}  # {}\n", toml_key(key), toml_value(value),
+                               toml_comment(own == job.inner_origins.end() ? origin : own->second));
+        }
       } else if (option.type != OptionType::kTable && option.table() == table) {
         lines += fmt::format("{} = {}  # {}\n", option.key(), toml_value(option.get(job.config)), toml_comment(origin));
       }

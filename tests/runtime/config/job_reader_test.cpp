@@ -357,6 +357,26 @@ TEST_F(JobReader, a_job_file_that_cannot_be_read_is_missing_input) {
   EXPECT_THAT(exit_of(folder_ / "pipe"), Pair(Exit::kInputMissing, HasSubstr("not a regular file")));
 }
 
+TEST_F(JobReader, what_is_wrong_inside_a_table_is_told_where_it_stands_there) {
+  const auto job =
+      resolve_job({.file = write(kMinimal + "[model.options]\nwindow = 4\nvision = {depth = 2, width = 3}\n"
+                                            "[optimizer]\ngroups = [{parameters = [\"a\"], weight_decay = 0.0},\n"
+                                            "  {parameters = [\"b\"], weight_decay = 0.1}]\n"),
+                   .overrides = {{"model.options.deep.x=1"}}});
+  const std::string file = (folder_ / "job.toml").string();
+  const auto place = [&](const std::string& message) {
+    const std::string told = with_origins(job, message);
+    EXPECT_TRUE(told.ends_with(": " + message)) << told;
+    return told.substr(0, told.size() - message.size() - 2);
+  };
+  EXPECT_EQ(place("model.options.window: expected 5"), file + ":9:10");
+  EXPECT_EQ(place("model.options.vision.width: expected 5"), file + ":10:30");
+  EXPECT_EQ(place("model.options.vision.width.more: expected 5"), file + ":10:30") << "the nearest above";
+  EXPECT_EQ(place("model.options.absent: expected a table, got none"), file + ":8:1");
+  EXPECT_EQ(place("model.options.deep.x: expected 5"), "--set");
+  EXPECT_EQ(place("optimizer.groups[1].parameters: matches nothing"), file + ":13:17");
+}
+
 TEST_F(JobReader, missing_inputs_are_all_named_with_the_place_that_asked_for_them) {
   std::ofstream(folder_ / "config.json") << "{}";
   const auto job = resolve_job({.file = write(kMinimal + "media_root = \"media\"\n")});

@@ -127,6 +127,10 @@ class Reader {
   }
 
   ResolvedJob read(Problems& problems) {
+    for (const fs::path& path : {job_.config.file, working_directory_})
+      if (!is_utf8(path.string()))
+        fail(Exit::kConfig, "{}: expected a path in UTF-8, as a run records what its paths start at; rename it",
+             path.string());
     read_file();
     for (const Override& item : source_.overrides) read_override(item);
     if (source_.device) {

@@ -22,7 +22,7 @@ std::string status_json(const std::string& state, const std::optional<StepReport
     status["metrics"] = Json::parse(json_row(*report));
   }
   status["updated"] = utc_time(unix_seconds);
-  return status.dump(2) + "\n";
+  return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace lf

@@ -377,6 +377,20 @@ TEST_F(JobReader, what_is_wrong_inside_a_table_is_told_where_it_stands_there) {
   EXPECT_EQ(place("optimizer.groups[1].parameters: matches nothing"), file + ":13:17");
 }
 
+TEST_F(JobReader, a_job_whose_own_path_is_no_utf8_is_refused_before_anything_is_recorded) {
+  const std::filesystem::path folder = folder_ / "caf\xE9";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "job.toml") << kMinimal;
+  try {
+    resolve_job({.file = folder / "job.toml"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit(), Exit::kConfig);
+    EXPECT_EQ(error.what(), (folder / "job.toml").string() +
+                                ": expected a path in UTF-8, as a run records what its paths start at; rename it");
+  }
+}
+
 TEST_F(JobReader, missing_inputs_are_all_named_with_the_place_that_asked_for_them) {
   std::ofstream(folder_ / "config.json") << "{}";
   const auto job = resolve_job({.file = write(kMinimal + "media_root = \"media\"\n")});

@@ -59,11 +59,5 @@ TEST_F(JobWriter, a_job_file_of_any_name_is_printed_so_that_it_can_be_read) {
   EXPECT_EQ(again.config.job.steps, 10);
 }
 
-TEST_F(JobWriter, a_path_that_is_no_utf8_still_prints) {
-  const auto job = resolve_job({.file = write(kMinimal), .working_directory = "/caf\xE9"});
-  EXPECT_THAT(print_config(job), HasSubstr("output = \"/caf\xEF\xBF\xBD/runs/job\""));
-  EXPECT_THAT(option_json(job.config, "job").value(), HasSubstr("/caf"));
-}
-
 }  // namespace
 }  // namespace lf::test

@@ -660,14 +660,17 @@ class Failures(unittest.TestCase):
         job = self.job()
         environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-        for wait in (0.5, 1, 2, 4, 8):  # a stop that comes before the store is asked for is told in other words
-            worker = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True, env=environment)
-            time.sleep(wait)
-            worker.send_signal(signal.SIGTERM)
-            _, text = worker.communicate(timeout=30)
-            self.assertEqual(worker.returncode, 75, text)
-            if "MASTER_PORT=1" in text:
+        worker = subprocess.Popen(lfrun.command(job), stderr=subprocess.PIPE, text=True, env=environment)
+        deadline = time.monotonic() + 40  # until it is to wait: it ignores SIGPIPE from where its handler for waiting is there
+        ignored = 1 << (signal.SIGPIPE - 1)
+        while time.monotonic() < deadline:
+            line = next(l for l in pathlib.Path(f"/proc/{worker.pid}/status").read_text().splitlines() if "SigIgn" in l)
+            if int(line.split()[1], 16) & ignored:
                 break
+            time.sleep(0.01)
+        worker.send_signal(signal.SIGTERM)
+        _, text = worker.communicate(timeout=30)
+        self.assertEqual(worker.returncode, 75, text)
         self.assertIn("MASTER_PORT=1", text)
         self.assertNotIn("c10d", text)
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "family/json_fields.h"
+#include "family/json_file.h"
 #include "lf/plugin_sdk/guard.hpp"
 #include "media/frames.h"
 
@@ -26,24 +25,16 @@ struct Normalisation {
   std::array<double, 3> mean = {0.485, 0.456, 0.406}, deviation = {0.229, 0.224, 0.225};
 };
 
-std::optional<json> read_file(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) return std::nullopt;
-  try {
-    return json::parse(in);
-  } catch (const json::exception& error) {
-    throw sdk::Failure(LF_E_INVALID, fmt::format("{}: expected JSON: {}", path.string(), error.what()));
-  }
-}
-
 std::array<double, 3> triple(JsonFields& fields, const json& object, const char* name, double least,
                              const std::array<double, 3>& fallback) {
   const auto found = object.find(name);
   if (found == object.end() || found->is_null()) return fallback;
   if (!found->is_array() || found->size() != 3 || !std::all_of(found->begin(), found->end(), [&](const json& v) {
         return v.is_number() && v.get<double>() >= least && v.get<double>() <= kMostLevel;
-      }))
+      })) {
     fields.refuse(name, fmt::format("three numbers from {} to {}", least, kMostLevel));
+    return fallback;
+  }
   return found->get<std::array<double, 3>>();
 }
 
@@ -60,8 +51,9 @@ void check_size(JsonFields& fields, const json& object, const char* name, int64_
   if (!is_side(*found, tile)) fields.refuse(name, fmt::format("{} as in the model's config.json", tile));
 }
 
-void apply(const json& object, const std::string& file, TileRules& rules, Normalisation& levels) {
-  JsonFields fields(object, file);
+void apply(const json& object, const std::string& file, TileRules& rules, Normalisation& levels,
+           family::Findings& findings) {
+  JsonFields fields(object, file, &findings);
   check_size(fields, object, "size", rules.tile);
   check_size(fields, object, "crop_size", rules.tile);
   rules.least = fields.positive("min_patches", rules.least, media::kMostTiles);
@@ -114,7 +106,7 @@ std::vector<int64_t> TileRules::frames(int64_t total, double native_fps, double 
 }
 
 TileRules read_tile_rules(const InternVlConfig& config, const std::filesystem::path& folder, const json& data,
-                          const TileOptions& options, family::Findings& remarks) {
+                          const TileOptions& options, family::Findings& findings) {
   if (config.vision.num_channels != 3)
     throw sdk::Failure(LF_E_INVALID, fmt::format("config.json: vision_config.num_channels: expected 3, got {}",
                                                  config.vision.num_channels));
@@ -127,27 +119,28 @@ TileRules read_tile_rules(const InternVlConfig& config, const std::filesystem::p
   rules.share = options.share;
   Normalisation levels;
   if (!folder.empty()) {
-    const auto both = read_file(folder / "processor_config.json");
-    const auto nested = [&](const char* key) { return both && both->is_object() && both->contains(key); };
+    const auto both = family::read_json_object(folder / "processor_config.json");
+    const auto nested = [&](const char* key) { return both && both->contains(key); };
     if (nested("image_processor")) {
-      apply((*both)["image_processor"], (folder / "processor_config.json").string(), rules, levels);
-    } else if (const auto own = read_file(folder / "preprocessor_config.json")) {
-      apply(*own, (folder / "preprocessor_config.json").string(), rules, levels);
+      apply((*both)["image_processor"], (folder / "processor_config.json").string(), rules, levels, findings);
+    } else if (const auto own = family::read_json_object(folder / "preprocessor_config.json")) {
+      apply(*own, (folder / "preprocessor_config.json").string(), rules, levels, findings);
     }
     if (nested("video_processor")) {
       remark_videos((*both)["video_processor"], (folder / "processor_config.json").string() + ": video_processor",
-                    rules, levels, remarks);
-    } else if (const auto own = read_file(folder / "video_preprocessor_config.json")) {
-      remark_videos(*own, (folder / "video_preprocessor_config.json").string(), rules, levels, remarks);
+                    rules, levels, findings);
+    } else if (const auto own = family::read_json_object(folder / "video_preprocessor_config.json")) {
+      remark_videos(*own, (folder / "video_preprocessor_config.json").string(), rules, levels, findings);
     }
   }
-  JsonFields job(data, "data");
+  JsonFields job(data, "data", &findings);
   if (const int64_t most = job.at_least("image_max_pixels", 0, 0); most > 0)
     rules.most = std::min(rules.most, std::max<int64_t>(most / (rules.tile * rules.tile), 1));
   if (options.most > 0) rules.most = options.most;
   rules.least = std::min(options.least > 0 ? options.least : rules.least, rules.most);
   rules.video_fps = job.number("video_fps", 0);
   if (const int64_t most = job.at_least("video_max_frames", 0, 0); most > 0) rules.max_frames = most;
+  findings.refuse_if_any();
   rules.levels = media::make_levels(levels.scale, levels.mean, levels.deviation);
   return rules;
 }

@@ -44,9 +44,9 @@ struct TileRules {
 };
 
 // `folder`: the model's, or empty. `data`: [data] of the job; image_max_pixels bounds the pixels of all tiles of a
-// picture. Throws sdk::Failure LF_E_INVALID, naming file or option; what a video processor's file says without effect
-// is added to `remarks`.
+// picture. Throws sdk::Failure LF_E_INVALID, naming file or option, a line each; what a video processor's file says
+// without effect is added to `findings` as remarks.
 TileRules read_tile_rules(const InternVlConfig& config, const std::filesystem::path& folder, const nlohmann::json& data,
-                          const TileOptions& options, family::Findings& remarks);
+                          const TileOptions& options, family::Findings& findings);
 
 }  // namespace lf::internvl

@@ -9,6 +9,7 @@
 
 #include "family/conversation.h"
 #include "family/job_request.h"
+#include "family/json_file.h"
 #include "family/position_bound.h"
 #include "family/sample_place.h"
 #include "lf/plugin_sdk/guard.hpp"
@@ -66,8 +67,8 @@ void QwenVlProcessor::judge_templates(const lf_host* host) const {
   std::string file = "chat_template.jinja";
   for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
     if (!chosen.empty()) break;
-    const json object = json::parse(whole_file(tokenizer_folder_ / name), nullptr, false);
-    if (object.is_object()) chosen = family::text_at(object, "chat_template");
+    if (const auto object = family::read_json_object(tokenizer_folder_ / name))
+      chosen = family::text_at(*object, "chat_template");
     file = name;
   }
   if (judge_template(chosen) != TemplateKind::kUnknown) return;

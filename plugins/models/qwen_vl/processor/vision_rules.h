@@ -41,8 +41,9 @@ struct VisionRules {
 };
 
 // `folder`: the model's, or empty. `data`: [data] of the job. Throws sdk::Failure LF_E_INVALID, naming file or option,
-// for what contradicts the model or is not offered; what a file says without effect is added to `remarks`.
+// for all that contradicts the model or is not offered, a line each; what a file says without effect is added to
+// `findings` as remarks.
 VisionRules read_vision_rules(const QwenVlConfig& config, const std::filesystem::path& folder,
-                              const nlohmann::json& data, family::Findings& remarks);
+                              const nlohmann::json& data, family::Findings& findings);
 
 }  // namespace lf::qwen_vl

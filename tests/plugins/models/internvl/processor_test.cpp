@@ -494,6 +494,27 @@ TEST(Tiles, the_processors_file_is_read_and_what_contradicts_the_model_is_refuse
   EXPECT_THROW(tile_rules(config, folder.path(), json::object(), {}), sdk::Failure);
 }
 
+TEST(Tiles, all_mistakes_of_the_processors_file_are_told_at_once_and_one_that_is_no_object_is_refused) {
+  const test::TemporaryFolder folder;
+  const auto refusal = [&](const std::string& content) -> std::string {
+    folder.write_text("preprocessor_config.json", content);
+    try {
+      tile_rules(parse_config(small_config(false).dump()), folder.path(), json::object(), {});
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_INVALID);
+      return failure.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal(R"({"image_std": [0, 0, 0], "rescale_factor": -1, "do_resize": false})"),
+              testing::AllOf(testing::HasSubstr("image_std: expected three numbers from 1e-06"),
+                             testing::HasSubstr("\n"), testing::HasSubstr("rescale_factor: expected a number above 0"),
+                             testing::HasSubstr("do_resize: expected nothing or true")));
+  EXPECT_THAT(refusal("[]"), testing::HasSubstr("preprocessor_config.json: expected a JSON object, got []; correct"));
+  EXPECT_THAT(refusal("{\n,"), testing::AllOf(testing::HasSubstr("got: parse error at line 2"),
+                                              testing::Not(testing::HasSubstr("json.exception"))));
+}
+
 TEST(Tiles, what_a_video_processors_file_says_without_effect_is_told) {
   const test::TemporaryFolder folder;
   const auto said = [&](const json& content) {

@@ -78,6 +78,25 @@ TEST(Processor, a_chat_template_that_is_not_the_familys_is_said_once_and_by_file
   EXPECT_EQ(host.logged.size(), 2u);
 }
 
+TEST(Processor, a_tokenizers_file_that_is_no_json_object_is_refused_by_its_name) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", test::byte_tokenizer());
+  test::FakeHost host;
+  const std::string create = json{{"path", folder.path().string()}}.dump();
+  for (const char* content : {"[]", "{\"chat_template\": "}) {
+    folder.write_text("tokenizer_config.json", content);
+    try {
+      QwenVlProcessor(host.host(), test::small_model(Family::kQwen2Vl), create);
+      FAIL() << content;
+    } catch (const sdk::Failure& failure) {
+      EXPECT_EQ(failure.code(), LF_E_INVALID);
+      EXPECT_THAT(failure.what(),
+                  testing::AllOf(testing::HasSubstr("tokenizer_config.json: expected a JSON object, got"),
+                                 testing::Not(testing::HasSubstr("json.exception"))));
+    }
+  }
+}
+
 TEST(Processor, the_job_can_name_a_template_and_only_one_that_is_there) {
   const test::TemporaryFolder folder;
   folder.write("tokenizer.json", test::byte_tokenizer());

@@ -1,5 +1,8 @@
 #include "qwen_vl/processor/vision_rules.h"
 
+#include <algorithm>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -146,6 +149,53 @@ TEST(VisionRules, what_contradicts_the_model_or_is_not_offered_is_refused_by_fil
   }
   EXPECT_THROW(rules(Family::kQwen2Vl, {}, {{"image_min_pixels", 2'000'000'000}}), sdk::Failure);
   EXPECT_THROW(rules(Family::kQwen2Vl, {}, {{"video_fps", -1}}), sdk::Failure);
+}
+
+// The error that a folder with this preprocessor_config.json has.
+std::string refusal(const std::string& content, const json& data = json::object()) {
+  const test::TemporaryFolder folder;
+  folder.write_text("preprocessor_config.json", content);
+  try {
+    rules(Family::kQwen2Vl, folder.path(), data);
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_INVALID);
+    return failure.what();
+  }
+  return "accepted";
+}
+
+TEST(VisionRules, all_mistakes_of_a_file_are_told_at_once_a_line_each) {
+  const std::string said = refusal(R"({"min_pixels": "a", "patch_size": 7, "do_rescale": false})", {{"video_fps", -1}});
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3);
+  EXPECT_THAT(said,
+              testing::AllOf(
+                  testing::HasSubstr("preprocessor_config.json: min_pixels: expected a whole number from 1"),
+                  testing::HasSubstr("preprocessor_config.json: patch_size: expected 14 as in the model's config.json, "
+                                     "got 7"),
+                  testing::HasSubstr("preprocessor_config.json: do_rescale: expected true, got false"),
+                  testing::HasSubstr("data.video_fps: expected a number from 0, got -1")));
+}
+
+TEST(VisionRules, limits_that_contradict_each_other_are_the_fault_of_the_one_that_says_them) {
+  const std::string contrary = R"({"min_pixels": 99999999, "max_pixels": 4})";
+  EXPECT_THAT(refusal(contrary),
+              testing::AllOf(testing::HasSubstr("preprocessor_config.json: expected"), testing::HasSubstr("99999999"),
+                             testing::Not(testing::HasSubstr("image_min_pixels"))));
+  EXPECT_EQ(refusal(contrary, {{"image_max_pixels", 100'000}}), "accepted");
+  EXPECT_THAT(refusal(R"({"max_pixels": 40000})", {{"image_min_pixels", 50'000}}),
+              testing::StartsWith("data.image_min_pixels: 50000 is above the most pixels of an image, 40000"));
+}
+
+TEST(VisionRules, a_file_that_is_no_json_object_is_refused_with_where_it_breaks_and_what_to_do) {
+  EXPECT_THAT(refusal("{\n\"min_pixels\" 4}"),
+              testing::AllOf(testing::HasSubstr("preprocessor_config.json: expected a JSON object, got: parse error at "
+                                                "line 2"),
+                             testing::EndsWith("; correct the file, or take it anew from where the model is published"),
+                             testing::Not(testing::HasSubstr("json.exception"))));
+  EXPECT_THAT(refusal("[]"), testing::HasSubstr("preprocessor_config.json: expected a JSON object, got []; correct"));
+  const test::TemporaryFolder folder;
+  folder.write("processor_config.json", json::array());
+  EXPECT_THROW(rules(Family::kQwen2Vl, folder.path()), sdk::Failure);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "lf/plugin_sdk/guard.hpp"
@@ -14,6 +15,17 @@ using nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& place, std::string_view expected) {
   throw sdk::Failure(LF_E_DATA, fmt::format("{}: expected {}", place, expected));
+}
+
+// The sample as the host wrote it has no messages.
+[[noreturn]] void refuse_other_samples(const json& sample) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : sample.items())
+    if (key != "id") keys.push_back(fmt::format("\"{}\"", key));  // the host's own
+  refuse("sample", fmt::format("a conversation (\"messages\" or \"conversations\"), which this model family learns "
+                               "from, got one with {}; docs/samples.md shows conversations{}",
+                               keys.empty() ? "no content" : fmt::format("{}", fmt::join(keys, ", ")),
+                               sample.contains("text") ? ", and causal_lm and deepseek learn plain texts" : ""));
 }
 
 std::string text_of(const json& object, const char* key, const std::string& place) {
@@ -65,6 +77,7 @@ std::vector<Message> parse_conversation(std::string_view text) {
     throw sdk::Failure(LF_E_DATA, fmt::format("sample: expected JSON: {}", error.what()));
   }
   const auto list = root.find("messages");
+  if (root.is_object() && list == root.end()) refuse_other_samples(root);
   if (list == root.end() || !list->is_array() || list->empty()) refuse("messages", "a list with at least one message");
   std::vector<Message> messages;
   for (size_t i = 0; i < list->size(); ++i) {

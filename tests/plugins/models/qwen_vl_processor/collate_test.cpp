@@ -222,6 +222,12 @@ TEST_P(Collate, bad_samples_are_named_with_their_place_and_their_file) {
   EXPECT_THAT(refusal(sample({user({image("broken.png")}), answer("x")}), true),
               testing::AllOf(place, testing::HasSubstr("broken.png")));
   EXPECT_EQ(refusal(sample({user({image("broken.png")}), answer("x")}), false), "accepted");  // headers are fine
+  lf_sample words_alone = *sample({user({words("x")}), answer("y")});
+  words_alone.json = sdk::str("{\"id\":\"im.jsonl:3\",\"text\":\"abc\"}");
+  EXPECT_THAT(refusal(&words_alone, false),
+              testing::AllOf(place, testing::HasSubstr("sample: expected a conversation (\"messages\" or "
+                                                       "\"conversations\"), which this model family learns from, got "
+                                                       "one with \"text\"; docs/samples.md")));
   const std::string flat = "{\"messages\":[{\"role\":\"user\",\"content\":\"text\"}]}";
   lf_sample wrong = *sample({user({words("x")}), answer("y")});
   wrong.json = sdk::str(flat);

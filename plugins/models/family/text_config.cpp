@@ -183,7 +183,14 @@ TextConfig parse_text(JsonFields& fields, const TextRules& rules) {
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fields.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads {}", c.num_attention_heads),
                   {"num_attention_heads"});
-  if (c.head_dim % 2 != 0) fields.refuse("head_dim", "an even number", {"hidden_size", "num_attention_heads"});
+  if (c.head_dim % 2 != 0 && fields.has("head_dim"))
+    fields.refuse("head_dim", "an even number", {"hidden_size", "num_attention_heads"});
+  else if (c.head_dim % 2 != 0)
+    fields.complain("head_dim",
+                    fmt::format("{}.head_dim: expected an even number, got hidden_size {} / num_attention_heads {} = "
+                                "{}; correct one of the two",
+                                fields.place(), c.hidden_size, c.num_attention_heads, c.head_dim),
+                    {"hidden_size", "num_attention_heads"});
   c.rms_norm_eps = fields.positive_number("rms_norm_eps", fields.usual("rms_norm_eps", rules.norm_eps));
   c.initializer_range = fields.positive_number("initializer_range", 0.02);
   c.pad_token_id = fields.integer("pad_token_id");

@@ -102,6 +102,12 @@ VisionConfig parse_vision(JsonFields& fields, Family family, const TextConfig& t
                     {"patch_size", "spatial_merge_size"});
     c.fullatt_block_indexes = fields.integers(
         "fullatt_block_indexes", fields.usual("fullatt_block_indexes", std::vector<int64_t>{7, 15, 23, 31}));
+    // The class's own layers may lie beyond a shallow tower, where they are without effect.
+    if (fields.has("fullatt_block_indexes") &&
+        std::any_of(c.fullatt_block_indexes.begin(), c.fullatt_block_indexes.end(),
+                    [&](int64_t layer) { return layer < 0 || layer >= c.depth; }))
+      fields.refuse("fullatt_block_indexes", fmt::format("layers from 0 to {}, of depth {}", c.depth - 1, c.depth),
+                    {"depth"});
     c.tokens_per_second = fields.positive_number("tokens_per_second", fields.usual("tokens_per_second", 4.0), 1e6);
   }
   fields.ignore({"tokens_per_second"});

@@ -77,6 +77,17 @@ TEST(CausalLmConfig, of_sizes_that_cannot_be_multiplied_is_refused_by_the_two_of
               HasSubstr("config.json.mlp_only_layers: expected a list of integers in [-1099511627776, 1099511627776]"));
 }
 
+TEST(CausalLmConfig, of_heads_of_an_odd_size_is_refused_by_the_fields_that_make_it) {
+  json config = sized("llama", {{"hidden_size", 33}, {"num_attention_heads", 1}, {"num_key_value_heads", 1}});
+  config.erase("head_dim");
+  EXPECT_EQ(
+      refusal(config),
+      "config.json.head_dim: expected an even number, got hidden_size 33 / num_attention_heads 1 = 33; correct one "
+      "of the two");
+  config["head_dim"] = 7;
+  EXPECT_EQ(refusal(config), "config.json.head_dim: expected an even number, got 7");
+}
+
 TEST(CausalLmConfig, must_state_every_size) {
   const std::vector<std::string> all = {"/vocab_size", "/hidden_size", "/intermediate_size", "/num_hidden_layers",
                                         "/num_attention_heads"};

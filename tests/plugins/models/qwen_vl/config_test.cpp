@@ -101,6 +101,21 @@ TEST(Config, with_many_mistakes_tells_each_once_and_nothing_that_follows_from_an
                   HasSubstr("config.json: vision_config.new_trick = 3"), HasSubstr("config.json.novel = true")));
 }
 
+TEST(Config, of_layers_of_full_attention_that_the_tower_lacks_is_refused_by_them_and_its_depth) {
+  json config = published_7b();
+  config["vision_config"]["depth"] = 1;
+  for (const json& layers : {json{5}, {-1}, {0, 1}}) {
+    config["vision_config"]["fullatt_block_indexes"] = layers;
+    EXPECT_EQ(config_refusal([](const std::string& text) { return parse_config(text); }, config),
+              "config.json: vision_config.fullatt_block_indexes: expected layers from 0 to 0, of depth 1, got " +
+                  layers.dump());
+  }
+  config["vision_config"]["fullatt_block_indexes"] = {0};
+  EXPECT_THAT(parse_config(config.dump()).vision.fullatt_block_indexes, ElementsAre(0));
+  config["vision_config"].erase("fullatt_block_indexes");
+  EXPECT_EQ(parse_config(config.dump()).vision.depth, 1);
+}
+
 TEST(Config, tells_what_it_takes_for_numbers_that_are_left_out) {
   json config = published_7b();
   family::Findings whole, less;

@@ -38,6 +38,7 @@ class FirstSamples {
   FirstSamples(const StreamSet& streams, HeldMedia& held, uint64_t most) {
     for (size_t s = 0; s < streams.size(); ++s) {
       if (!std::filesystem::is_regular_file(streams.path(s))) continue;
+      looked_into_ = true;
       const auto feed = streams.open(s, [] { return false; });
       while (samples_.size() < most) {
         auto fed = feed->next();
@@ -49,8 +50,10 @@ class FirstSamples {
     }
   }
   const std::vector<Sample>& all() const { return samples_; }
+  bool looked_into_any() const { return looked_into_; }  // false: all are pipes
 
  private:
+  bool looked_into_ = false;
   std::vector<Sample> samples_;
   std::vector<HeldMedia::Lease> media_;
 };
@@ -255,6 +258,8 @@ class Check {
       JudgedSample judged = judge(sample, calls, config_.data);
       if (judged.usable()) seen_.usable.push_back(std::move(judged.features));
     }
+    if (first.all().empty() && first.looked_into_any())
+      fail(Exit::kBadData, "data.path: expected samples in the streams, got none; look at how they were written");
     if (first.all().empty())
       fmt::print("  not looked into: a pipe is read by the run alone, so no memory is estimated\n");
     else

@@ -24,6 +24,7 @@ Exit exit_of(int32_t code) {
   }
 }
 
+constexpr double kMostElements = 0x1p56;
 constexpr uint32_t kMostParts = 1 << 20;  // of one component: far beyond any model, and described in seconds
 
 class Reader {
@@ -98,7 +99,7 @@ class Reader {
   }
 
   void add_component(uint32_t c, const lf_component& raw, const std::vector<size_t>& first,
-                     Description& description) const {
+                     Description& description) {
     Component component;
     component.name = sdk::view(raw.name);
     component.n_units = raw.n_units;
@@ -123,12 +124,25 @@ class Reader {
     description.components.push_back(std::move(component));
   }
 
-  ParameterInfo parameter_info(uint32_t c, uint32_t i, const lf_param& raw, const std::vector<size_t>& first) const {
+  // Bytes of all that a run holds are added up in 64 bits.
+  void count_elements(const ParameterInfo& info) {
+    double elements = 1;
+    for (const int64_t size : info.shape) elements *= static_cast<double>(size);
+    elements_ += elements;
+    if (elements_ > kMostElements)
+      fail(Exit::kConfig,
+           "model plugin {}: expected sizes of a model that memory can hold, got {:.3g} elements with parameter {} of "
+           "[{}]; look at the sizes in config.json",
+           id_, elements_, info.name, fmt::join(info.shape, ", "));
+  }
+
+  ParameterInfo parameter_info(uint32_t c, uint32_t i, const lf_param& raw, const std::vector<size_t>& first) {
     ParameterInfo info;
     info.name = sdk::view(raw.name);
     if (raw.ndim < 0 || raw.ndim > LF_MAX_DIMS)
       wrong(fmt::format("parameter {} has {} dimensions", info.name, raw.ndim));
     info.shape.assign(raw.shape, raw.shape + raw.ndim);
+    count_elements(info);
     info.flags = raw.flags;
     info.join_axis = raw.join_axis;
     info.init = raw.init;
@@ -164,6 +178,7 @@ class Reader {
   const lf_model_api* api_;
   lf_model model_;
   const std::string& id_;
+  double elements_ = 0;
 };
 
 void require_functions(const lf_model_api* api, const std::string& id) {

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from tiny_job import Lfrun, metrics, write_job, write_png
+from tiny_job import INTERNVL, Lfrun, metrics, write_job, write_png
 
 build = pathlib.Path(sys.argv.pop(1))
 lfrun = Lfrun(build)
@@ -786,6 +786,12 @@ class Failures(unittest.TestCase):
             self.assertLess(result.stdout.index("resumes from  "), result.stdout.index("optimizer.beta1"))
         job.write_text("[job\n")
         self.assertEqual(lfrun("check", job).stderr.splitlines()[-1], "not valid: 1 mistake")
+
+    def test_sizes_that_no_memory_holds_are_refused_with_the_parameter_that_goes_beyond(self):
+        config = json.loads(json.dumps(INTERNVL))
+        config["text_config"]["hidden_size"] = config["text_config"]["intermediate_size"] = 1 << 30
+        job = write_job(self.folder / "job", config=config, model={"family": "internvl"})
+        self.refuses(lfrun("check", job), 78, "expected sizes of a model that memory can hold, got ", " elements with parameter ")
 
     def test_check_accepts_the_job_and_tells_memory_by_part(self):
         result = lfrun("check", self.job())

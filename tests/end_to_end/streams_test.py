@@ -169,6 +169,15 @@ class Streams(unittest.TestCase):
         self.assertEqual(result.returncode, 78, result.stderr)
         self.assertIn("is a stream, which is read once", result.stderr)
 
+    def test_an_archive_without_a_sample_is_refused_by_check_as_by_the_run(self):
+        empty = self.folder / "empty.tar"
+        with tarfile.open(empty, "w"):
+            pass
+        for command in (["check"], ["--fresh"]):
+            result = lfrun(*command, self.job, "--set", f"data.path={empty}")
+            self.assertEqual(result.returncode, 65, result.stdout + result.stderr)
+            self.assertNotIn("a pipe is read", result.stdout)
+
     def test_check_looks_into_an_archive_and_leaves_a_pipe_alone(self):
         result = lfrun("check", self.job, "--set", f"data.path={self.tar}")
         self.assertEqual(result.returncode, 0, result.stderr)

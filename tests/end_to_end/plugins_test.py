@@ -88,7 +88,7 @@ class Plugins(unittest.TestCase):
 
     def test_a_table_that_lacks_what_is_required_is_refused_by_check_as_by_training(self):
         for file, option, told in (("good_00", "balance.policy=good_00", "balancer plugin good_00: expected create, destroy and plan"),
-                                   ("device_house", "device.name=house", "table lacks ")):
+                                   ("device_lacks", "device.name=lacks", "table lacks ")):
             folder = self.folder / f"lacking_{file}"
             folder.mkdir()
             shutil.copy(build / f"test_plugins/{file}.lfplugin.so", folder)

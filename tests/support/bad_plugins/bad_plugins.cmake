@@ -101,6 +101,8 @@ add_bad_plugin(device_crashes DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_
                LF_TEST_ID="crashes" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=crash\(\))
 add_bad_plugin(device_broken DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
                LF_TEST_ID="broken" LF_TEST_DEVICES=1 LF_TEST_IN_CONSTRUCTOR=crash\(\))
+add_bad_plugin(device_lacks DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
+               LF_TEST_ID="lacks" LF_TEST_DEVICES=1 LF_TEST_LACKS)
 add_bad_plugin(device_hangs DEFINE LF_TEST_KIND_WORD="device" LF_TEST_KIND=LF_KIND_DEVICE LF_TEST_INTERFACE="lf.device/1"
                LF_TEST_ID="hangs" LF_TEST_DEVICES=1 LF_TEST_IN_PROBE=hang\(\))
 

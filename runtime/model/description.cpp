@@ -98,8 +98,7 @@ class Reader {
     return found;
   }
 
-  void add_component(uint32_t c, const lf_component& raw, const std::vector<size_t>& first,
-                     Description& description) {
+  void add_component(uint32_t c, const lf_component& raw, const std::vector<size_t>& first, Description& description) {
     Component component;
     component.name = sdk::view(raw.name);
     component.n_units = raw.n_units;

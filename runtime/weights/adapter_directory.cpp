@@ -73,17 +73,20 @@ std::string target_parameter(const std::vector<std::string>& targets, const std:
 }
 
 void refuse_other_kinds(const std::string& place, const Json& config) {
+  std::vector<std::string> mistakes;
   const auto refuse = [&](const std::string& what) {
-    fail(Exit::kBadData, "{}: {}; only plain LoRA is taken", place, what);
+    mistakes.push_back(fmt::format("{}: {}; only plain LoRA is taken", place, what));
   };
-  if (const std::string type = config.value("peft_type", ""); type != "LORA")
-    refuse("peft_type: expected LORA, got " + (type.empty() ? "none" : type));
+  const auto got = [&](const char* key) { return config.contains(key) ? config[key].dump() : "none"; };
+  if (!config.contains("peft_type") || config["peft_type"] != "LORA")
+    refuse("peft_type: expected \"LORA\", got " + got("peft_type"));
   for (const char* flag : {"use_dora", "use_rslora", "fan_in_fan_out", "lora_bias"})
     if (config.contains(flag) && config[flag] == true) refuse(std::string(flag) + " is set");
-  if (config.value("bias", "none") != "none") refuse("bias: expected none, got " + config["bias"].dump());
-  if (!config.contains("r") || !config["r"].is_number_integer() || !config.contains("lora_alpha") ||
-      !config["lora_alpha"].is_number())
-    refuse("expected r and lora_alpha, both numbers");
+  if (config.contains("bias") && config["bias"] != "none") refuse("bias: expected \"none\", got " + got("bias"));
+  if (!config.contains("r") || !config["r"].is_number_integer()) refuse("r: expected a whole number, got " + got("r"));
+  if (!config.contains("lora_alpha") || !config["lora_alpha"].is_number())
+    refuse("lora_alpha: expected a number, got " + got("lora_alpha"));
+  if (!mistakes.empty()) fail(Exit::kBadData, "{}", fmt::join(mistakes, "\n"));
 }
 
 }  // namespace

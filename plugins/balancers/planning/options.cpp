@@ -9,26 +9,26 @@
 namespace lf::planning {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw sdk::Failure(LF_E_INVALID, "balance.options: " + what); }
-
 std::string list(const std::vector<std::string_view>& words) {
   std::string text;
   for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);
   return text.empty() ? "none" : text;
 }
 
-void read(const Setting& setting, const nlohmann::json& value) {
+// Empty, or what is wrong.
+std::string read(const Setting& setting, const nlohmann::json& value) {
   const std::string name(setting.name);
   if (setting.number != nullptr) {
     if (!value.is_number() || value.get<double>() < setting.least || value.get<double>() > setting.most)
-      refuse(name + ": expected a number from " + nlohmann::json(setting.least).dump() + " to " +
-             nlohmann::json(setting.most).dump() + ", got " + value.dump());
+      return name + ": expected a number from " + nlohmann::json(setting.least).dump() + " to " +
+             nlohmann::json(setting.most).dump() + ", got " + value.dump();
     *setting.number = value.get<double>();
   } else {
     if (!value.is_string() || std::ranges::find(setting.words, value.get<std::string>()) == setting.words.end())
-      refuse(name + ": expected one of " + list(setting.words) + ", got " + value.dump());
+      return name + ": expected one of " + list(setting.words) + ", got " + value.dump();
     *setting.word = value.get<std::string>();
   }
+  return {};
 }
 
 }  // namespace
@@ -36,16 +36,23 @@ void read(const Setting& setting, const nlohmann::json& value) {
 void read_settings(std::string_view json, const std::vector<Setting>& settings) {
   if (json.empty()) return;
   const nlohmann::json object = nlohmann::json::parse(json, nullptr, false);
-  if (!object.is_object()) refuse("expected a table, got " + std::string(json));
+  if (!object.is_object())
+    throw sdk::Failure(LF_E_INVALID, "balance.options: expected a table, got " + std::string(json));
+  std::string mistakes;
+  const auto refuse = [&](const std::string& what) {
+    if (!what.empty()) mistakes.append(mistakes.empty() ? "" : "\n").append("balance.options: " + what);
+  };
   for (const auto& [key, value] : object.items()) {
     const auto setting = std::ranges::find(settings, key, &Setting::name);
     if (setting == settings.end()) {
       std::vector<std::string_view> names;
       for (const Setting& known : settings) names.push_back(known.name);
       refuse("unknown setting " + key + "; this policy's settings: " + list(names));
+      continue;
     }
-    read(*setting, value);
+    refuse(read(*setting, value));
   }
+  if (!mistakes.empty()) throw sdk::Failure(LF_E_INVALID, mistakes);
 }
 
 }  // namespace lf::planning

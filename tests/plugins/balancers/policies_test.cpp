@@ -34,6 +34,13 @@ TEST(Policies, a_setting_of_the_wrong_kind_is_refused_with_what_was_expected) {
   EXPECT_THAT(refusal("minimax", "[]"), HasSubstr("expected a table"));
 }
 
+TEST(Policies, all_settings_that_are_wrong_are_told_at_once_a_line_each) {
+  EXPECT_EQ(refusal("minimax", R"({"moves":"many","within":-1,"zz":3})"),
+            "balancer minimax: balance.options: moves: expected one of free, few, packs, got \"many\"\n"
+            "balance.options: within: expected a number from 0.0 to 1.0, got -1\n"
+            "balance.options: unknown setting zz; this policy's settings: moves, within");
+}
+
 TEST(Policies, none_leaves_everything_where_it_arrived) {
   Random random(1);
   for (int i = 0; i < 100; ++i) {

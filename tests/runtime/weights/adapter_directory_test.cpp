@@ -1,6 +1,7 @@
 // Directories of adapters, against the ones that Hugging Face peft wrote (tools/fixtures/make_adapters.py).
 #include "weights/adapter_directory.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -151,6 +152,20 @@ TEST(AdapterDirectory, a_broken_directory_is_refused_with_file_and_reason) {
   config["use_rslora"] = true;
   test::spit(scaled / "adapter_config.json", config.dump());
   EXPECT_THAT(open(scaled), HasSubstr("use_rslora is set"));
+}
+
+TEST(AdapterDirectory, of_another_kind_is_refused_with_all_that_makes_it_one_a_line_each) {
+  const Scratch scratch;
+  const std::filesystem::path folder = scratch / "other";
+  std::filesystem::copy(by_peft("flux-lora"), folder, std::filesystem::copy_options::recursive);
+  test::spit(folder / "adapter_config.json",
+             R"({"peft_type": 7, "use_dora": true, "use_rslora": true, "bias": "all", "r": "four", "lora_alpha": 8})");
+  const std::string said = test::refusal([&] { AdapterDirectory::open(folder); });
+  EXPECT_THAT(said, StartsWith("65 "));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 4) << said;
+  for (const char* one : {"peft_type: expected \"LORA\", got 7", "use_dora is set", "use_rslora is set",
+                          "bias: expected \"none\", got \"all\"", "r: expected a whole number, got \"four\""})
+    EXPECT_THAT(said, HasSubstr(std::string("adapter_config.json: ") + one + "; only plain LoRA is taken"));
 }
 
 }  // namespace

@@ -84,8 +84,9 @@ TensorFile::TensorFile(const std::string& path) : path_(path), in_(path, std::io
                            size - data_begin_, fmt::join(offsets, ", ")));
       entry.begin = offsets[0];
       entry.bytes = offsets[1] - offsets[0];
-    } catch (const json::exception& error) {
-      refuse(fmt::format("tensor \"{}\": {}", name, error.what()));
+    } catch (const json::exception&) {
+      refuse(fmt::format("tensor \"{}\": expected dtype, shape and data_offsets, got {}", name,
+                         value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
     }
     if (entry.shape.size() > kMaxAxes)
       refuse(fmt::format("tensor \"{}\": expected at most {} axes, got {}", name, kMaxAxes, entry.shape.size()));

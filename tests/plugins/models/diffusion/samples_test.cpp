@@ -295,6 +295,25 @@ TEST_F(Samples, whose_file_is_absent_or_no_file_of_floats_are_refused_with_their
   EXPECT_NE(refusal(integers).find("expected F32, F16 or BF16, got I32"), std::string::npos) << refusal(integers);
 }
 
+TEST_F(Samples, of_a_file_whose_header_leaves_out_what_a_tensor_is_are_refused_by_its_name) {
+  const LatentSamples samples(small_qwen_image(), options_of("{}", small_qwen_image()), 0);
+  const std::string header = R"({"latents":{"dtype":"F32","shape":[1]}})", path = (folder_ / "bare").string();
+  const auto length = static_cast<uint64_t>(header.size());
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(&length), 8) << header;
+  try {
+    samples.describe(sample(path));
+    FAIL();
+  } catch (const sdk::Failure& failure) {
+    EXPECT_EQ(failure.code(), LF_E_DATA);
+    const std::string told = failure.what();
+    EXPECT_NE(told.find(path + ": tensor \"latents\": expected dtype, shape and data_offsets, got "
+                               R"({"dtype":"F32","shape":[1]})"),
+              std::string::npos)
+        << told;
+    EXPECT_EQ(told.find("json.exception"), std::string::npos) << told;
+  }
+}
+
 TEST_F(Samples, of_a_conversation_without_one_answer_in_a_file_are_refused) {
   const LatentSamples samples(small_qwen_image(), options_of("{}", small_qwen_image()), 0);
   const auto refusal = [&](const std::string& user, const std::string& assistant) -> std::string {

@@ -17,6 +17,11 @@
 namespace lf {
 namespace {
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kSanitizerTells = true;
+#else
+constexpr bool kSanitizerTells = false;
+#endif
 constexpr int kMostFrames = 24;
 constexpr int kShownFrames = 12;
 constexpr size_t kStackBytes = 64 << 10;  // of the handler: an overflown stack has no room for it
@@ -131,7 +136,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void tell_crashes() {
-#ifndef __SANITIZE_ADDRESS__
+  if constexpr (kSanitizerTells) return;
   void* frame[1];
   backtrace(frame, 1);  // opens libgcc now, which a crash could not
   static std::array<char, kStackBytes> stack;
@@ -144,7 +149,6 @@ void tell_crashes() {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT}) sigaction(signal, &action, nullptr);
-#endif
 }
 
 }  // namespace lf

@@ -242,14 +242,16 @@ TEST(Store, a_hundred_requests_for_a_large_value_in_one_go_do_not_make_a_hundred
   ServedStore served;
   StoreClient owner(served.path());
   owner.set("large", std::string(5'000'000, 'x'));
-  const long before = peak_memory_kb();
+  [[maybe_unused]] const long before = peak_memory_kb();
   const std::string one = StoreFrameWriter(static_cast<uint8_t>(StoreOp::kGet)).text("large").finish();
   std::string all;
   for (int i = 0; i < 100; ++i) all += one;
   RawClient greedy(served.path());
   greedy.say(all);
   greedy.hear();
+#ifndef __SANITIZE_ADDRESS__                      // which keeps what was freed for a while
   EXPECT_LT(peak_memory_kb() - before, 250'000);  // of 500,000 asked for; 64 MiB may wait, and memory grows by doubling
+#endif
   EXPECT_EQ(owner.get("large")->size(), 5'000'000u);
 }
 

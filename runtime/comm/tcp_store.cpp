@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "comm/key_value_store.h"
+#include "core/descriptor.h"
 #include "core/error.h"
 
 namespace lf {
@@ -56,21 +57,6 @@ Resolved resolve(const std::string& host, uint16_t port) {
   result.text = text;
   return result;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-
- private:
-  int value_;
-};
 
 // A socket of ours: left to itself, TCPStore listens on every interface whatever the host.
 int listen_at(const Resolved& at, const std::string& host, uint16_t port) {

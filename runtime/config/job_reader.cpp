@@ -14,6 +14,7 @@
 #include "config/job_checks.h"
 #include "config/nearest.h"
 #include "config/options.h"
+#include "config/set_text.h"
 #include "config/toml_file.h"
 #include "core/error.h"
 
@@ -199,18 +200,12 @@ class Reader {
       problem_at({}, "expected UTF-8; paths of other bytes cannot be recorded, rename them");
       return;
     }
-    const size_t equals = item.text.find('=');
-    if (equals == std::string::npos || equals == 0) {
+    const auto [given, stated] = split_set(item.text);
+    if (!stated || item.text[0] == '=') {
       problem_at({}, "expected table.key=value");
       return;
     }
-    const auto trimmed = [](std::string_view text) {
-      const size_t first = text.find_first_not_of(" \t");
-      return first == std::string_view::npos ? std::string_view{}
-                                             : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-    };
-    const std::string name(trimmed(std::string_view(item.text).substr(0, equals)));
-    const std::string value(trimmed(std::string_view(item.text).substr(equals + 1)));
+    const std::string name(given), value(*stated);
     const auto [option, rest] = owner_of(name);
     if (option == nullptr) {
       problem_at({}, unknown(name));

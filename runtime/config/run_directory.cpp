@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "config/config.h"
+#include "config/set_text.h"
 #include "core/error.h"
 
 namespace lf {
@@ -29,13 +29,7 @@ std::string go_on_command(const std::vector<std::string>& words, const std::file
     for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return out + "'";
   };
-  const auto says_output = [](std::string_view set) {
-    constexpr std::string_view kName = "job.output", kBlank = " \t";
-    set.remove_prefix(std::min(set.find_first_not_of(kBlank), set.size()));
-    if (!set.starts_with(kName)) return false;
-    set.remove_prefix(kName.size());
-    return set.substr(std::min(set.find_first_not_of(kBlank), set.size())).starts_with('=');
-  };
+  const auto says_output = [](std::string_view set) { return split_set(set).name == "job.output"; };
   std::string command = "lfrun";
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i].starts_with("--set=") && says_output(std::string_view(words[i]).substr(6))) continue;

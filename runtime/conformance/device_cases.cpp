@@ -8,6 +8,7 @@
 
 #include "conformance/card.h"
 #include "conformance/device_case_lists.h"
+#include "core/device_table.h"
 
 namespace lf::kit {
 namespace {
@@ -25,21 +26,8 @@ uint32_t probed(Bench& b, std::string* reason = nullptr) {
 // ---- the device ----
 
 void offers_required(Bench& b) {
-  const auto* api = b.table<Api>(LF_DEVICE_INTERFACE);
-  const std::pair<const char*, bool> needed[] = {
-      {"probe", b.has<&Api::probe>(api)},
-      {"open", b.has<&Api::open>(api)},
-      {"close", b.has<&Api::close>(api)},
-      {"info", b.has<&Api::info>(api)},
-      {"bind_thread", b.has<&Api::bind_thread>(api)},
-      {"synchronize", b.has<&Api::synchronize>(api)},
-      {"memory_alloc", b.has<&Api::memory_alloc>(api)},
-      {"memory_free", b.has<&Api::memory_free>(api)},
-      {"memory_stats", b.has<&Api::memory_stats>(api)},
-      {"copy", b.has<&Api::copy>(api)},
-      {"fill", b.has<&Api::fill>(api)},
-  };
-  for (const auto& [name, there] : needed) expect(there, "expected lf_device_api.{}, got null", name);
+  const std::string missing = missing_functions(b.table<Api>(LF_DEVICE_INTERFACE));
+  expect(missing.empty(), "expected lf_device_api.{}, got null", missing);
 }
 
 void streams_come_whole(Bench& b) {

@@ -13,6 +13,7 @@
 
 #include "conformance/bench.h"
 #include "core/error.h"
+#include "core/whole_file.h"
 #include "lf/plugin_api/collective.h"
 #include "plugins/library.h"
 #include "plugins/refusal.h"
@@ -126,15 +127,6 @@ CaseResult wait_for(pid_t child, const Case& one, std::chrono::milliseconds limi
     result.detail = crumb.detail();
   }
   return result;
-}
-
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
 }
 
 // One line per result on the pipe: outcome, name, tab, detail; '!' and a text where nothing could be tried.

@@ -14,6 +14,8 @@
 #include <link.h>
 #include <unistd.h>
 
+#include "core/whole_file.h"
+
 namespace lf {
 namespace {
 
@@ -46,11 +48,7 @@ class Line {
   }
   void write_out() {
     *this << "\n";
-    for (size_t done = 0; done < size_;) {
-      const ssize_t n = ::write(STDERR_FILENO, buffer_.data() + done, size_ - done);
-      if (n <= 0) return;
-      done += static_cast<size_t>(n);
-    }
+    write_all(STDERR_FILENO, {buffer_.data(), size_});
   }
 
  private:

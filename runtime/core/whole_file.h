@@ -7,7 +7,7 @@
 
 namespace lf {
 
-// Writes all bytes. False where that failed, with errno.
+// Writes all bytes. False where that failed, with errno, as where a pipe's reader has gone. Async-signal-safe.
 bool write_all(int descriptor, std::string_view bytes);
 
 // Written beside, as PATH.part, and renamed once every byte and the closing have gone well. Otherwise the error says

@@ -7,6 +7,7 @@
 #include <boost/program_options.hpp>
 
 #include "config/nearest.h"
+#include "config/set_text.h"
 #include "core/amount.h"
 #include "core/error.h"
 
@@ -83,15 +84,11 @@ int processes_of(const std::string& text) {
 void require_one_number_of_workers(const CommandLine& line) {
   if (!line.processes) return;
   for (const std::string& set : line.sets) {
-    const size_t equals = std::min(set.find('='), set.size());
-    const auto trimmed = [](std::string text) {
-      text.erase(0, text.find_first_not_of(" \t"));
-      return text.erase(text.find_last_not_of(" \t") + 1);
-    };
-    if (trimmed(set.substr(0, equals)) != "launch.processes") continue;
-    const std::string value = trimmed(set.substr(std::min(equals + 1, set.size())));
-    if (value != std::to_string(*line.processes))
-      misuse(fmt::format("-n {} contradicts --set launch.processes={}; leave one of them out", *line.processes, value));
+    const auto [name, value] = split_set(set);
+    if (name != "launch.processes") continue;
+    if (value.value_or("") != std::to_string(*line.processes))
+      misuse(fmt::format("-n {} contradicts --set launch.processes={}; leave one of them out", *line.processes,
+                         value.value_or("")));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 
 namespace lf {
@@ -22,20 +23,6 @@ constexpr std::string_view kFolderPrefix = "lfrun-";
 constexpr size_t kFolderNameBytes = kFolderPrefix.size() + 6;  // of mkdtemp
 constexpr const char* kOwnerFile = "owner";
 constexpr const char* kOwnerInTheMaking = "owner.part";
-
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return value_; }
-
- private:
-  int value_;
-};
 
 std::vector<std::string> names_of_store_folders(const std::filesystem::path& temporary) {
   std::vector<std::string> names;

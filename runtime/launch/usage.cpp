@@ -91,9 +91,9 @@ std::string usage() {
   --help, --version
 
 Under torchrun --no-python, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID, OMPI_COMM_WORLD_RANK) lfrun is one worker;
-elsewhere it starts the workers of this host and watches them. MASTER_ADDR and MASTER_PORT say where workers meet; those of
-one srun or mpirun on one host do without: at 127.0.0.1 and a port in [20000, 30000) by the job's id. LF_DEVICE chooses the device plugin,
-or with "auto" lets lfrun choose.
+elsewhere it starts the workers of this host and watches them. MASTER_ADDR and MASTER_PORT say where workers meet; those
+of one srun or mpirun on one host do without: at 127.0.0.1 and a port in [20000, 30000) by the job's id. LF_DEVICE
+chooses the device plugin, or with "auto" lets lfrun choose.
 SIGTERM, SIGUSR1 or Ctrl-C: finish the step, save, exit 75. Once more: stop at once.
 
 Exit codes: 0 done; 1 parity differs; 64 usage; 65 bad data; 66 input missing; 69 device or peer unavailable; 70 our bug;

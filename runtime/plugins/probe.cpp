@@ -14,6 +14,7 @@
 #include "core/device_table.h"
 #include "core/error.h"
 #include "core/host.h"
+#include "core/whole_file.h"
 #include "lf/plugin_api/device.h"
 #include "lf/plugin_api/model.h"
 #include "lf/plugin_sdk/guard.hpp"
@@ -35,15 +36,6 @@ constexpr const char* kStages = "oeia";
 
 // What is asked of an opened plugin in the child; its answer is the text.
 using Question = std::function<std::string(const lf_plugin*)>;
-
-void write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the parent is gone or has lost interest
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-}
 
 [[noreturn]] void run_child(int out, const Candidate& candidate, const Question& question) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -13,10 +13,11 @@ namespace lf {
 // Which tensors make which parameter, checked as a whole before anything is read. Immutable; any thread may load.
 class LoadPlan {
  public:
-  // `directory` outlives the plan. `ignore`: glob patterns of tensors that may stay unread; models keep them as they
-  // are when they are written back. `may_be_absent`, by parameter, or empty: of those the directory may hold no tensor
-  // at all; some of a parameter's are a mistake as ever. Throws lf::Error(kBadData) that lists all missing, unread and
-  // ill-shaped tensors at once, and where a tensor that the model ties to another holds values of its own.
+  // `directory` outlives the plan. Parts are looked for under their names or, where the files mostly have these, under
+  // their class_name; table() then has those. `ignore`: glob patterns of tensors that may stay unread; models keep them
+  // as they are when they are written back. `may_be_absent`, by parameter, or empty: of those the directory may hold no
+  // tensor at all; some of a parameter's are a mistake as ever. Throws lf::Error(kBadData) that lists all missing,
+  // unread and ill-shaped tensors at once, and where a tensor that the model ties to another holds values of its own.
   LoadPlan(const ModelDirectory& directory, std::vector<ParameterInfo> table, std::vector<std::string> ignore,
            const std::vector<bool>& may_be_absent = {});
 

@@ -18,8 +18,7 @@ struct Setting {
 };
 
 // Reads a JSON object into the settings; absent ones keep their value, an empty text is an empty object. Throws
-// sdk::Failure(LF_E_INVALID) of a line for each
-// setting that is wrong: the key, what was expected and what came.
+// sdk::Failure(LF_E_INVALID) of a line for each setting that is wrong: the key, what was expected and what came.
 void read_settings(std::string_view json, const std::vector<Setting>& settings);
 
 }  // namespace lf::planning

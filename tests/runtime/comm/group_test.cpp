@@ -146,6 +146,15 @@ TEST_P(Ranks, an_all_to_all_moves_uneven_pieces_and_a_broadcast_reaches_all) {
 
 INSTANTIATE_TEST_SUITE_P(of, Ranks, ::testing::Values(1, 2, 3, 4));
 
+std::string what_a_barrier_throws(lf::Group& group) {
+  try {
+    group.barrier();
+  } catch (const lf::Error& error) {
+    return error.what();
+  }
+  return "nothing happened";
+}
+
 TEST(group, several_reductions_run_at_once_and_finish_in_any_order) {
   const auto outcomes = with_ranks(2, [](lf::Rendezvous& rendezvous, int rank) {
     auto group = rendezvous.group("dp");
@@ -255,12 +264,7 @@ TEST(group, a_cancelled_rendezvous_ends_a_wait_although_all_peers_live) {
       std::this_thread::sleep_for(50ms);
       rendezvous.cancel("rank 1 gave no heartbeat for 1 s");
     });
-    std::string text = "nothing happened";
-    try {
-      group->barrier();
-    } catch (const lf::Error& error) {
-      text = error.what();
-    }
+    const std::string text = what_a_barrier_throws(*group);
     watcher.join();
     store->set("rank 0 is out", "1");
     return text;
@@ -307,12 +311,7 @@ TEST(group, a_rank_that_is_late_beyond_the_timeout_is_an_error_and_not_a_hang) {
       while (!store->get("rank 0 is out")) std::this_thread::sleep_for(5ms);
       return "waited";
     }
-    std::string text = "nothing happened";
-    try {
-      group->barrier();
-    } catch (const lf::Error& error) {
-      text = error.what();
-    }
+    const std::string text = what_a_barrier_throws(*group);
     store->set("rank 0 is out", "1");
     return text;
   });
@@ -333,12 +332,7 @@ TEST(group, a_rank_that_was_stopped_is_named_by_all_that_wait_for_it) {
       raise(SIGSTOP);
       return "went on";
     }
-    std::string text = "nothing happened";
-    try {
-      group->barrier();
-    } catch (const lf::Error& error) {
-      text = error.what();
-    }
+    const std::string text = what_a_barrier_throws(*group);
     store->set(fmt::format("rank {} is out", rank), "1");
     while (!store->get("rank 0 is out") || !store->get("rank 2 is out")) std::this_thread::sleep_for(5ms);
     if (rank == 0) kill(std::stoi(store->get("stopping").value()), SIGCONT);
@@ -380,12 +374,7 @@ TEST(group, a_rank_that_was_stopped_in_the_midst_of_long_work_is_not_waited_for)
       raise(SIGSTOP);
       return "went on";
     }
-    std::string text = "nothing happened";
-    try {
-      group->barrier();
-    } catch (const lf::Error& error) {
-      text = error.what();
-    }
+    const std::string text = what_a_barrier_throws(*group);
     kill(std::stoi(store->get("stopping").value()), SIGCONT);
     return text;
   });
